@@ -1,0 +1,493 @@
+"""`Agent`: the declaration of an agent, and the ways to run it. A declaration only: constructing one builds nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, cast, overload
+
+from typing_extensions import TypeVar
+
+from agent_graph.engine.channel import EventQueue
+from agent_graph.engine.effects import new_owner
+from agent_graph.engine.plan import EndStrategy, Instructions, Plan
+from agent_graph.engine.start import LEASE_SECONDS, Order, captured, open_run, reopen_run
+from agent_graph.engine.state import fold
+from agent_graph.engine.stream import EventReader
+from agent_graph.errors import ConfigError, JournalError
+from agent_graph.journal import Journal
+from agent_graph.journal.entries import Record
+from agent_graph.messages import FilePart, JsonValue, Message
+from agent_graph.model import Model, ModelSettings
+from agent_graph.output import NativeOutput, PromptedOutput, TextOutput, ToolOutput
+from agent_graph.runner import AgentRun, RunResult
+from agent_graph.streaming import RunStream, events_of
+from agent_graph.tools import Tool
+from agent_graph.usage import UsageLimits
+
+if TYPE_CHECKING:
+    from agent_graph.render import Picture
+
+__all__ = ['Agent', 'OutputType', 'Prompt', 'capture_run_messages']
+
+Deps = TypeVar('Deps', default=None)
+Output = TypeVar('Output', default=str)
+OtherOutput = TypeVar('OtherOutput')
+F = TypeVar('F', bound=Callable[..., Any])
+
+Prompt: TypeAlias = str | Sequence[str | FilePart] | None
+"""What the user says: a text, or texts and files in order; `None` to go on from the history alone."""
+
+OutputType: TypeAlias = (
+    type[Output]
+    | Callable[..., Output]
+    | ToolOutput[Output]
+    | NativeOutput[Output]
+    | PromptedOutput[Output]
+    | TextOutput[Output]
+    | Sequence[Any]
+)
+"""See `agent_graph.output` for what may stand here."""
+
+
+class _Unset:
+    """Marks an argument that was not given, where `None` means something."""
+
+
+_UNSET = _Unset()
+
+_overrides: ContextVar[dict[int, dict[str, Any]] | None] = ContextVar('agent_graph_overrides', default=None)
+
+
+class Agent(Generic[Deps, Output]):
+    """An agent: a model, its instructions and tools, and what a run must end with.
+
+    - `model`: a `Model`, or `'provider:name'`, which is looked up at the first run; may be left to the run.
+    - `name`: shown in events, spans and the journal. `description` says what it is good for, for other agents.
+    - `instructions`: a text, a function of the `RunContext` (or of nothing) that returns one, or several of these.
+    - `deps_type`: the type of the `deps` each run is given; for type checkers only.
+    - `output_type`: see `agent_graph.output`.
+    - `tools`: functions or `Tool`s.
+    - `retries`: how often in a row a tool may send the model back; `output_retries` the same for the output (default:
+      `retries`).
+    - `end_strategy`: what happens to other calls beside a valid output, see `agent_graph.engine.dispatch`.
+    - `max_concurrency`: tool calls of one response that run at a time. `tool_timeout`: seconds, for tools without their own.
+    - `journal`: where runs are kept; without one a run is kept in memory for as long as it lasts.
+    - `metadata`: kept with each run, together with the run's own.
+
+    The first run freezes the declaration: registering a tool after that raises `ConfigError`. One agent may be used by
+    many runs, threads and event loops at once.
+    """
+
+    def __init__(
+        self,
+        model: Model | str | None = None,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        instructions: Instructions | Sequence[Instructions] | None = None,
+        deps_type: type[Deps] = type(None),
+        output_type: OutputType[Output] = str,
+        tools: Sequence[Tool | Callable[..., Any]] = (),
+        retries: int = 1,
+        output_retries: int | None = None,
+        end_strategy: EndStrategy = 'graceful',
+        model_settings: ModelSettings | None = None,
+        usage_limits: UsageLimits | None = None,
+        max_concurrency: int | None = None,
+        tool_timeout: float | None = None,
+        journal: Journal | None = None,
+        metadata: dict[str, JsonValue] | None = None,
+    ) -> None:
+        self.model = model
+        self.name = name
+        self.description = description
+        self.deps_type = deps_type
+        self.output_type: Any = output_type
+        self.retries = retries
+        self.output_retries = output_retries
+        self.end_strategy: EndStrategy = end_strategy
+        self.model_settings = model_settings
+        self.usage_limits = usage_limits
+        self.max_concurrency = max_concurrency
+        self.tool_timeout = tool_timeout
+        self.journal = journal
+        self.metadata = metadata
+        self._instructions: list[Instructions] = _listed(instructions)
+        self._tools: list[Tool | Callable[..., Any]] = list(tools)
+        self._validators: list[Callable[..., Any]] = []
+        self._plan: Plan | None = None
+        self._plans: dict[Any, Plan] = {}
+        self._inferred: tuple[str, Model] | None = None
+
+    def __repr__(self) -> str:
+        return f'Agent({self.model if isinstance(self.model, str) else type(self.model).__name__!r}, name={self.name!r})'
+
+    # Declaring
+
+    @overload
+    def tool(self, function: F, /) -> F: ...
+    @overload
+    def tool(self, /, **options: Any) -> Callable[[F], F]: ...
+    def tool(self, function: F | None = None, /, **options: Any) -> F | Callable[[F], F]:
+        """Register a tool: `@agent.tool`, or `@agent.tool(retries=2)` with the options of `Tool`. Returns the function.
+
+        The function's first parameter may be a `RunContext`. Raises `ToolDefinitionError` at once for a bad signature.
+        """
+        self._open_to_change('a tool')
+
+        def register(fn: F) -> F:
+            self._tools.append(Tool(fn, **options).check())
+            return fn
+
+        return register if function is None else register(function)
+
+    def instructions(self, function: F, /) -> F:
+        """Register a function, of the `RunContext` or of nothing, that returns instructions (or `None`) for each run."""
+        self._open_to_change('instructions')
+        self._instructions.append(function)
+        return function
+
+    def output_validator(self, function: F, /) -> F:
+        """Register a check of the output: `(ctx, value)` or `(value)`, returns the value, changed or not.
+
+        Raise `ModelRetry` in it to have the model try again. While an output streams in, `ctx.partial` is true.
+        """
+        self._open_to_change('an output validator')
+        self._validators.append(function)
+        return function
+
+    @contextmanager
+    def override(
+        self,
+        *,
+        model: Model | str | _Unset = _UNSET,
+        tools: Sequence[Tool | Callable[..., Any]] | _Unset = _UNSET,
+        deps: Any = _UNSET,
+    ) -> Generator[None]:
+        """For tests: runs started inside use this model, these tools or these deps, whatever their caller passes."""
+        given = {'model': model, 'tools': tools, 'deps': deps}
+        mine = {k: v for k, v in given.items() if v is not _UNSET}
+        current = _overrides.get() or {}
+        token = _overrides.set({**current, id(self): {**current.get(id(self), {}), **mine}})
+        try:
+            yield
+        finally:
+            _overrides.reset(token)
+
+    @property
+    def graph(self) -> Picture:
+        """The graph this agent walks: `agent.graph.render()` gives mermaid; a notebook shows it as a picture."""
+        from agent_graph.engine.graph import AGENT_GRAPH
+        from agent_graph.render import Picture
+
+        return Picture(AGENT_GRAPH, title=self.name)
+
+    # Running
+
+    async def run(
+        self,
+        prompt: Prompt = None,
+        *,
+        deps: Deps | None = None,
+        message_history: Sequence[Message] | None = None,
+        model: Model | str | None = None,
+        model_settings: ModelSettings | None = None,
+        usage_limits: UsageLimits | None = None,
+        output_type: OutputType[Any] | None = None,
+        run_id: str | None = None,
+        metadata: dict[str, JsonValue] | None = None,
+    ) -> RunResult[Output]:
+        """Run to the end and return the result. Raises a `RunError` that carries the messages if it cannot."""
+        order = self._order(
+            prompt, deps, message_history, model, model_settings, usage_limits, output_type, run_id, metadata
+        )
+        run = await self._begin(order)
+        if run.ctx.deps.sink is not None:
+            await run.announce()
+        await run.to_end()
+        assert run.result is not None
+        return run.result
+
+    def run_sync(
+        self,
+        prompt: Prompt = None,
+        *,
+        deps: Deps | None = None,
+        message_history: Sequence[Message] | None = None,
+        model: Model | str | None = None,
+        model_settings: ModelSettings | None = None,
+        usage_limits: UsageLimits | None = None,
+        output_type: OutputType[Any] | None = None,
+        run_id: str | None = None,
+        metadata: dict[str, JsonValue] | None = None,
+    ) -> RunResult[Output]:
+        """`run`, from code that is not async; raises `ConfigError` where an event loop is running."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            raise ConfigError('run_sync was called inside a running event loop; use "await agent.run(...)" there')
+        return asyncio.run(
+            self.run(
+                prompt,
+                deps=deps,
+                message_history=message_history,
+                model=model,
+                model_settings=model_settings,
+                usage_limits=usage_limits,
+                output_type=output_type,
+                run_id=run_id,
+                metadata=metadata,
+            )
+        )
+
+    def iter(
+        self,
+        prompt: Prompt = None,
+        *,
+        deps: Deps | None = None,
+        message_history: Sequence[Message] | None = None,
+        model: Model | str | None = None,
+        model_settings: ModelSettings | None = None,
+        usage_limits: UsageLimits | None = None,
+        output_type: OutputType[Any] | None = None,
+        run_id: str | None = None,
+        metadata: dict[str, JsonValue] | None = None,
+    ) -> _Opening[Output]:
+        """Walk node by node: `async with agent.iter(...) as run: async for node in run: ...`."""
+        return _Opening(
+            lambda: self._begin(
+                self._order(
+                    prompt, deps, message_history, model, model_settings, usage_limits, output_type, run_id, metadata
+                )
+            )
+        )
+
+    def run_stream(
+        self,
+        prompt: Prompt = None,
+        *,
+        deps: Deps | None = None,
+        message_history: Sequence[Message] | None = None,
+        model: Model | str | None = None,
+        model_settings: ModelSettings | None = None,
+        usage_limits: UsageLimits | None = None,
+        output_type: OutputType[Any] | None = None,
+        run_id: str | None = None,
+        metadata: dict[str, JsonValue] | None = None,
+    ) -> RunStream[Output]:
+        """Run and read as it goes: `async with agent.run_stream(...) as s: async for text in s.text(): ...`.
+
+        The same run as with `run`: same tools, same output, same history. Leaving early cancels it.
+        """
+        order = self._order(
+            prompt, deps, message_history, model, model_settings, usage_limits, output_type, run_id, metadata
+        )
+        return RunStream(lambda queue: self._begin(order, queue))
+
+    def run_stream_events(
+        self,
+        prompt: Prompt = None,
+        *,
+        deps: Deps | None = None,
+        message_history: Sequence[Message] | None = None,
+        model: Model | str | None = None,
+        model_settings: ModelSettings | None = None,
+        usage_limits: UsageLimits | None = None,
+        output_type: OutputType[Any] | None = None,
+        run_id: str | None = None,
+        metadata: dict[str, JsonValue] | None = None,
+    ) -> EventReader[RunResult[Output]]:
+        """Every event of the whole run in one iteration: `async for event in agent.run_stream_events(...)`.
+
+        Works with and without `async with`; leaving the loop early cancels the run.
+        """
+        order = self._order(
+            prompt, deps, message_history, model, model_settings, usage_limits, output_type, run_id, metadata
+        )
+        return cast('EventReader[RunResult[Output]]', events_of(lambda queue: self._begin(order, queue)))
+
+    async def resume(
+        self,
+        run_id: str,
+        *,
+        deps: Deps | None = None,
+        model: Model | str | None = None,
+        model_settings: ModelSettings | None = None,
+        output_type: OutputType[Any] | None = None,
+    ) -> RunResult[Output]:
+        """Go on with a run that stopped, from its journal: nothing that was recorded is done again.
+
+        A run that has ended gives its result, without any effect. Limits, usage and id are those of the same run. Raises
+        `UnknownRun`, `RunLocked` while another process drives it, and `ConfigError` for an agent without a journal.
+        """
+        journal = self._durable_journal()
+        order = self._order(None, deps, None, model, model_settings, None, output_type, None, None)
+        records = await journal.load(run_id)
+        state = fold(run_id, records)
+        if state.ended is not None:
+            return self._stored_result(order.plan, run_id, records)
+        lease = await journal.acquire(run_id, owner=new_owner(), ttl=LEASE_SECONDS)
+        records += await journal.load(run_id, after=records[-1].seq)
+        start, ctx = await reopen_run(order, run_id, journal, lease, records)
+        run: AgentRun[Output] = AgentRun(start, ctx)
+        async with run:
+            await run.announce(resumed=True)
+            await run.to_end()
+        assert run.result is not None
+        return run.result
+
+    # What the above have in common
+
+    def _order(
+        self,
+        prompt: Prompt,
+        deps: Any,
+        history: Sequence[Message] | None,
+        model: Model | str | None,
+        settings: ModelSettings | None,
+        limits: UsageLimits | None,
+        output_type: Any,
+        run_id: str | None,
+        metadata: dict[str, JsonValue] | None,
+    ) -> Order:
+        overrides = _overrides.get()
+        mine = overrides.get(id(self), {}) if overrides else {}
+        own = self.model_settings
+        merged: Any = {**own, **settings} if own and settings else settings or own or {}
+        if self.metadata and metadata:
+            metadata = {**self.metadata, **metadata}
+        return Order(
+            self._plan_for(output_type, mine.get('tools')),
+            self._model_for(mine.get('model', model)),
+            merged,
+            mine.get('deps', deps),
+            self.journal,
+            limits or self.usage_limits,
+            prompt,
+            history,
+            metadata or self.metadata,
+            run_id,
+        )
+
+    async def _begin(self, order: Order, queue: EventQueue | None = None) -> AgentRun[Output]:
+        if queue is not None:
+            order.queue = queue
+        start, ctx = await open_run(order)
+        return AgentRun(start, ctx)
+
+    def _model_for(self, model: Model | str | None) -> Model:
+        chosen = self.model if model is None else model
+        if chosen is None:
+            raise ConfigError('no model: pass one to Agent(model=...) or to the run, such as "openai:gpt-5-mini"')
+        if not isinstance(chosen, str):
+            return chosen
+        from agent_graph.registry import infer_model  # needed for names only
+
+        if self._inferred is None or self._inferred[0] != chosen:
+            self._inferred = (chosen, infer_model(chosen))
+        return self._inferred[1]
+
+    def _plan_for(self, output_type: Any, tools: Sequence[Tool | Callable[..., Any]] | None) -> Plan:
+        if output_type is None and tools is None:
+            if self._plan is None:
+                self._plan = self._make_plan(self.output_type, self._tools)
+            return self._plan
+        if tools is not None:
+            return self._make_plan(self.output_type if output_type is None else output_type, tools)
+        key = output_type if isinstance(output_type, type) else None
+        plan = self._plans.get(key) if key is not None else None
+        if plan is None:
+            plan = self._make_plan(output_type, self._tools)
+            if key is not None:
+                self._plans[key] = plan
+        return plan
+
+    def _make_plan(self, output_type: Any, tools: Sequence[Tool | Callable[..., Any]]) -> Plan:
+        from agent_graph.output_plan import plan_output  # loads pydantic, so at the first run
+
+        output = plan_output(output_type)
+        by_name: dict[str, Tool] = {}
+        for item in tools:
+            made = item if isinstance(item, Tool) else Tool(item)
+            name = made.name
+            if name in by_name or name in output.tools:
+                kind = 'an output tool' if name in output.tools else 'another tool'
+                raise ConfigError(f'tool {name!r} has the same name as {kind}; pass name= to one of them')
+            by_name[name] = made
+        return Plan(
+            self.name,
+            by_name,
+            (*(t.definition for t in by_name.values()), *output.definitions),
+            any(t.prepare is not None for t in by_name.values()),
+            output,
+            tuple(self._instructions),
+            tuple(self._validators),
+            self.retries,
+            self.retries if self.output_retries is None else self.output_retries,
+            self.end_strategy,
+            self.max_concurrency,
+            self.tool_timeout,
+        )
+
+    def _open_to_change(self, what: str) -> None:
+        if self._plan is not None or self._plans:
+            raise ConfigError(f'{what} cannot be added: the agent has run already; register everything before the first run')
+
+    def _durable_journal(self) -> Journal:
+        if self.journal is None:
+            raise ConfigError('the agent has no journal to resume from; pass journal=SQLiteJournal(path) to Agent')
+        return self.journal
+
+    def _stored_result(self, plan: Plan, run_id: str, records: list[Record]) -> RunResult[Output]:
+        state = fold(run_id, records)
+        ended = state.ended
+        assert ended is not None
+        if not ended.output_stored:
+            raise JournalError('the run is complete, but its output has no JSON form and was not stored')
+        output = plan.output.load(ended.output, ended.tool_name) if ended.status == 'completed' else None
+        return RunResult(cast(Output, output), state, ended.status)
+
+
+class _Opening(Generic[Output]):
+    """`async with agent.iter(...) as run`: the run begins when the block is entered."""
+
+    def __init__(self, begin: Callable[[], Any]) -> None:
+        self._begin = begin
+        self._run: AgentRun[Output] | None = None
+
+    async def __aenter__(self) -> AgentRun[Output]:
+        self._run = run = await self._begin()
+        return run
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._run is not None:
+            await self._run.__aexit__(kind, error, trace)
+
+
+@contextmanager
+def capture_run_messages() -> Generator[list[Message]]:
+    """See the messages of the first run started inside, also when it fails: `with capture_run_messages() as messages:`."""
+    messages: list[Message] = []
+    token = captured.set(messages)
+    try:
+        yield messages
+    finally:
+        captured.reset(token)
+
+
+def _listed(instructions: Instructions | Sequence[Instructions] | None) -> list[Instructions]:
+    if instructions is None:
+        return []
+    if isinstance(instructions, str) or callable(instructions):
+        return [instructions]
+    return list(instructions)
+
+

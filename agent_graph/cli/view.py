@@ -1,0 +1,244 @@
+"""What a run looks like as it goes and when it has ended: for people (`LiveView`) and for programs (`JsonView`)."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TextIO
+
+from pydantic_core import to_jsonable_python
+
+from agent_graph.cli.terminal import Terminal
+from agent_graph.events import (
+    CustomEvent,
+    FunctionToolCallEvent,
+    FunctionToolResultEvent,
+    NodeStarted,
+    OutputToolCallEvent,
+    OutputToolResultEvent,
+    PartDeltaEvent,
+    PartEndEvent,
+    PartStartEvent,
+    RunEnded,
+    RunEvent,
+    RunPaused,
+    RunStarted,
+    TextPartDelta,
+    ThinkingPartDelta,
+)
+from agent_graph.journal.entries import Record, RunStatus
+from agent_graph.messages import FilePart, TextPart, ThinkingPart, ToolCallPart, ToolReturnPart
+from agent_graph.render import RunPicture
+from agent_graph.render.walk import read
+from agent_graph.render.wording import call_text, cost_text, seconds_text, tokens_text, value_text
+
+__all__ = ['JsonView', 'LiveView', 'Report', 'View']
+
+_THINKING = 'dim italic'
+_WIDE = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How a run ended, for the closing lines. `journal` is where its records are, for people to read."""
+
+    run_id: str
+    status: RunStatus
+    records: Sequence[Record]
+    output: Any = None
+    error: str | None = None
+    journal: str = ''
+
+
+class View(Protocol):
+    """Shows a run."""
+
+    def show(self, event: RunEvent) -> None:
+        """Show one event."""
+        ...
+
+    def finish(self, report: Report) -> None:
+        """Show how the run ended."""
+        ...
+
+    def close(self) -> None:
+        """Nothing more will be shown."""
+        ...
+
+
+class JsonView:
+    """One JSON object a line: every event as it comes, at last the report (`kind` is `report`)."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stdout
+
+    def show(self, event: RunEvent) -> None:
+        self._write(event)
+
+    def finish(self, report: Report) -> None:
+        walk = read(report.records)
+        cost = walk.cost
+        self._write(
+            {
+                'kind': 'report',
+                'run_id': report.run_id,
+                'status': report.status,
+                'output': report.output,
+                'error': report.error,
+                'usage': walk.usage,
+                'cost': None if cost is None else str(cost),
+                'models': _models(report.records),
+                'journal': report.journal,
+                'mermaid': RunPicture(report.records).render(),
+            }
+        )
+
+    def close(self) -> None:
+        pass
+
+    def _write(self, value: Any) -> None:
+        data = to_jsonable_python(value, bytes_mode='base64', fallback=repr)
+        print(json.dumps(data), file=self._stream, flush=True)  # ASCII only, so that any text can be written anywhere
+
+
+class LiveView:
+    """Nodes, text, tool calls and results as they come, each run inside a tool indented under its call."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._out = terminal
+        self._called: dict[str, float] = {}
+
+    def show(self, event: RunEvent) -> None:
+        depth = 4 * len(event.path)
+        match event:
+            case RunStarted():
+                self._started(event, depth)
+            case NodeStarted():
+                self._node(event, depth)
+            case PartStartEvent() | PartDeltaEvent() | PartEndEvent():
+                self._part(event, depth + 2)
+            case FunctionToolCallEvent() | OutputToolCallEvent():
+                self._call(event.part, event.time, depth + 2)
+            case FunctionToolResultEvent() | OutputToolResultEvent():
+                self._result(event.part, event.time, depth + 2)
+            case CustomEvent():
+                name = f'{event.tool_name}: ' if event.tool_name else ''
+                value = to_jsonable_python(event.value, fallback=repr)
+                self._out.line(f'· {name}{value_text(value, _WIDE)}', 'magenta', indent=depth + 2)
+            case RunPaused():
+                self._out.line(f'waiting for {len(event.pending)} answers', 'yellow', indent=depth + 2)
+            case RunEnded():
+                self._ended(event, depth)
+            case _:  # the final result is shown by the report
+                return
+
+    def finish(self, report: Report) -> None:
+        walk = read(report.records)
+        out = self._out
+        out.line('')
+        if report.status == 'completed':
+            out.block('output', _output_text(report.output))
+        elif report.error:
+            out.line(f'{report.status}: {report.error}', 'bold red')
+        usage = walk.usage
+        counts = f'{_count(usage.requests, "request")}, {_count(usage.tool_calls, "tool call")}'
+        self._fact('status', f'{report.status} in {seconds_text(walk.seconds)}')
+        self._fact('model', ', '.join(_models(report.records)) or 'none answered')
+        self._fact('usage', ' · '.join(filter(None, (counts, tokens_text(usage)))))
+        self._fact('cost', cost_text(walk.cost) or 'unknown (no price is known for this model)')
+        self._fact('run id', report.run_id)
+        if report.journal:
+            self._fact('journal', report.journal)
+        out.line('')
+        out.line('the path taken, as mermaid:', 'bold')
+        out.line(RunPicture(report.records).render().rstrip('\n'), 'dim')
+
+    def close(self) -> None:
+        self._out.close()
+
+    def _fact(self, name: str, value: str) -> None:
+        self._out.line(f'{name:8} {value}')
+
+    def _started(self, event: RunStarted, depth: int) -> None:
+        agent = f' of {event.agent}' if event.agent else ''
+        word = 'goes on' if event.resumed else 'begins'
+        self._out.line(f'run {event.run_id}{agent} {word}', 'dim', indent=depth)
+
+    def _node(self, event: NodeStarted, depth: int) -> None:
+        step = f' {event.step}' if event.node == 'ModelRequest' else ''
+        self._out.line(f'● {event.node}{step}', 'bold cyan', indent=depth)
+        if event.node == 'ModelRequest' and not event.path:
+            self._out.wait('waiting for the model')
+
+    def _part(self, event: PartStartEvent | PartDeltaEvent | PartEndEvent, indent: int) -> None:
+        """Text as it comes; that of runs inside tools in whole parts, since several may talk at once."""
+        if isinstance(event, PartEndEvent):
+            if event.path and isinstance(event.part, TextPart | ThinkingPart) and event.part.content:
+                self._out.line(event.part.content, _style(event.part), indent=indent)
+            elif isinstance(event.part, FilePart):
+                self._out.line(f'[{event.part.name or event.part.media_type}]', indent=indent)
+            elif not event.path:
+                self._out.end_piece()
+        elif not event.path:
+            text, style = _piece(event)
+            if text:
+                self._out.piece(text, style, indent=indent)
+
+    def _call(self, part: ToolCallPart, time: float, indent: int) -> None:
+        self._called[part.tool_call_id] = time
+        args = _args(part)
+        self._out.line(f'→ {call_text(part.tool_name, args, _WIDE)}', 'yellow', indent=indent)
+
+    def _result(self, part: ToolReturnPart, time: float, indent: int) -> None:
+        began = self._called.pop(part.tool_call_id, None)
+        took = f'  ({seconds_text(max(0.0, time - began))})' if began is not None else ''
+        text = value_text(part.content, _WIDE)
+        if part.outcome == 'success':
+            self._out.line(f'✓ {part.tool_name}: {text}{took}', 'green', indent=indent)
+        else:
+            self._out.line(f'✗ {part.tool_name} {part.outcome}: {text}{took}', 'red', indent=indent)
+
+    def _ended(self, event: RunEnded, depth: int) -> None:
+        if event.path:
+            error = f': {event.error}' if event.error else ''
+            self._out.line(f'run {event.run_id} {event.status}{error}', 'dim', indent=depth)
+
+
+def _piece(event: PartStartEvent | PartDeltaEvent) -> tuple[str, str]:
+    if isinstance(event, PartStartEvent):
+        part = event.part
+        return (part.content, _style(part)) if isinstance(part, TextPart | ThinkingPart) else ('', '')
+    if isinstance(event.delta, TextPartDelta):
+        return event.delta.content_delta, ''
+    return (event.delta.content_delta, _THINKING) if isinstance(event.delta, ThinkingPartDelta) else ('', '')
+
+
+def _style(part: TextPart | ThinkingPart) -> str:
+    return _THINKING if isinstance(part, ThinkingPart) else ''
+
+
+def _args(part: ToolCallPart) -> Any:
+    if not isinstance(part.args, str):
+        return part.args
+    try:
+        return json.loads(part.args)
+    except ValueError:
+        return part.args
+
+
+def _output_text(output: Any) -> str:
+    if isinstance(output, str):
+        return output
+    return json.dumps(to_jsonable_python(output, fallback=repr), indent=2, ensure_ascii=False)
+
+
+def _models(records: Sequence[Record]) -> list[str]:
+    """Who answered, as `provider:model`, each once."""
+    replies = [step.reply for step in read(records).steps if step.reply is not None]
+    return list(dict.fromkeys(f'{r.provider_name or "?"}:{r.model_name or "?"}' for r in replies))
+
+
+def _count(number: int, noun: str) -> str:
+    return f'{number} {noun}{"" if number == 1 else "s"}'

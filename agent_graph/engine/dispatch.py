@@ -1,0 +1,246 @@
+"""Response -> calls | retry | output.
+
+Which functions of one response run, beside an output call that turns out valid:
+
+| `end_strategy` | function tools        | output calls after the first valid one |
+|----------------|-----------------------|----------------------------------------|
+| `'early'`      | skipped               | skipped                                |
+| `'graceful'`   | run                   | skipped                                |
+| `'exhaustive'` | run                   | run, their values dropped              |
+
+Output calls are checked first, one after the other in response order; the first valid one wins, whatever finishes when.
+While none is valid, the function tools run under every strategy and the model is asked again. Text beside calls is never
+the output. Every call gets one answer, in call order; a skipped one says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+
+from agent_graph.engine import tool_calls
+from agent_graph.engine.plan import RunDeps
+from agent_graph.engine.response import cut_call, is_empty, refused, text_of
+from agent_graph.engine.validators import run_validators
+from agent_graph.errors import ArgumentsError, ModelRetry, UnexpectedModelBehavior
+from agent_graph.events import OutputToolCallEvent, OutputToolResultEvent
+from agent_graph.journal.entries import CallFinished, CallStarted
+from agent_graph.messages import AssistantMessage, JsonValue, ToolCallPart, ToolMessage, ToolReturnPart, UserMessage
+
+if TYPE_CHECKING:
+    from agent_graph.output_plan import OutputTool
+
+__all__ = ['Again', 'Done', 'handle']
+
+ACCEPTED = 'Final result processed.'
+NOT_NEEDED = 'Not executed: a final result was already given.'
+NOT_USED = 'Valid, but not used: a final result was already given.'
+CUT_OFF = (
+    'Not executed: the response was cut off by the output limit inside this call. Answer in smaller pieces, for example '
+    'one call at a time with less content.'
+)
+EMPTY = 'The response was empty. Please answer.'
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The model is asked again, with this message; `retry` counts it against the output's retries."""
+
+    message: UserMessage | ToolMessage
+    retry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The run has its output."""
+
+    output: Any
+    stored: JsonValue = None
+    tool_name: str | None = None
+    tool_call_id: str | None = None
+    message: ToolMessage | None = None
+
+
+def handle(deps: RunDeps, response: AssistantMessage) -> Coroutine[Any, Any, Again | Done]:
+    """Handle one response to its end."""
+    if response.refusal is not None or response.finish_reason in ('refusal', 'content_filter'):
+        raise refused(response)
+    calls = [p for p in response.parts if p.kind == 'tool_call']
+    return _handle_calls(deps, response, calls) if calls else _handle_text(deps, response)
+
+
+async def _handle_text(deps: RunDeps, response: AssistantMessage) -> Again | Done:
+    output = deps.plan.output
+    text = text_of(response)
+    if is_empty(response):
+        return Done(None) if output.allow_none else _again(deps, response, EMPTY)
+    if output.text == 'none':
+        names = ', '.join(output.tools)
+        ask = f'Please answer by calling one of these tools: {names}.' if names else 'Please answer with nothing.'
+        return _again(deps, response, f'A text is not a valid answer here. {ask}')
+    try:
+        value = output.check_text(text)
+        if output.text_function is not None:
+            value = await _call_text_function(deps, text)
+        if deps.plan.validators:
+            value = await run_validators(deps, value)
+    except (ArgumentsError, ModelRetry) as error:
+        return _again(deps, response, _with_limit_note(response, error.message))
+    return Done(value)
+
+
+async def _call_text_function(deps: RunDeps, text: str) -> Any:
+    schema = deps.plan.output.text_function
+    assert schema is not None
+    args = (deps.context(retry=deps.state.output_retries), text) if schema.takes_context else (text,)
+    return await deps.effects.consult(schema.function, *args)
+
+
+def _with_limit_note(response: AssistantMessage, message: str) -> str:
+    if response.finish_reason != 'length':
+        return message
+    return f'{message}\nThe response was cut off by the output limit; answer more briefly.'
+
+
+def _again(deps: RunDeps, response: AssistantMessage, message: str) -> Again:
+    allowed = deps.plan.output_retries
+    if deps.state.output_retries >= allowed:
+        limit = ' (its output limit was reached)' if response.finish_reason == 'length' else ''
+        raise UnexpectedModelBehavior(
+            f'the model gave no valid output in {allowed + 1} attempts{limit}; the last problem: {message} '
+            'Raise output_retries, or look at the last response in error.messages'
+        )
+    return Again(UserMessage(message), retry=True)
+
+
+async def _handle_calls(deps: RunDeps, response: AssistantMessage, calls: Sequence[ToolCallPart]) -> Again | Done:
+    plan = deps.plan
+    answers: dict[str, ToolReturnPart] = {}
+    cut = cut_call(response)
+    if cut is not None:
+        answers[cut.tool_call_id] = ToolReturnPart(cut.tool_name, CUT_OFF, cut.tool_call_id, 'retry')
+    outputs = [c for c in calls if c.tool_name in plan.output.tools]
+    functions = [c for c in calls if c.tool_name not in plan.output.tools]
+    winner = await _check_outputs(deps, outputs, answers) if outputs else None
+    skip = winner is not None and plan.end_strategy == 'early'
+    if skip:
+        for call in functions:
+            answers[call.tool_call_id] = ToolReturnPart(call.tool_name, NOT_NEEDED, call.tool_call_id, 'skipped')
+    elif functions:
+        ready = tool_calls.look_at(deps, functions, answers)
+        if deps.sink is not None:
+            await tool_calls.show_refused(deps, functions, answers)
+        if ready:
+            await tool_calls.run_all(deps, ready, answers)
+    message = ToolMessage(tuple([answers[c.tool_call_id] for c in calls]))
+    if winner is not None:
+        return Done(winner.output, winner.stored, winner.tool_name, winner.tool_call_id, message)
+    finished_calls = deps.state.finished
+    for call in functions:
+        finished = finished_calls[call.tool_call_id] if call.tool_call_id in finished_calls else None
+        if finished is not None and finished.stop:
+            value = deps.stop_values.get(call.tool_call_id, finished.output)
+            return Done(value, finished.output, call.tool_name, call.tool_call_id, message)
+    _check_budgets(deps, message)
+    return Again(message, retry=bool(outputs) and any([answers[c.tool_call_id].outcome == 'retry' for c in outputs]))
+
+
+def _check_budgets(deps: RunDeps, message: ToolMessage) -> None:
+    """Raise if some tool, or the output, has been sent back to the model as often as it may be."""
+    plan, state = deps.plan, deps.state
+    for part in message.parts:
+        if part.outcome != 'retry':
+            continue
+        name = part.tool_name
+        output_tool = plan.output.tools.get(name)
+        if output_tool is not None:
+            allowed = plan.output_retries if output_tool.max_retries is None else output_tool.max_retries
+            used = state.output_retries
+        else:
+            tool = plan.tools.get(name)
+            allowed = plan.retries if tool is None or tool.retries is None else tool.retries
+            used = state.retries.get(name, 0)
+        if used >= allowed:
+            raise UnexpectedModelBehavior(
+                f'tool {name!r} could not be called in {allowed + 1} attempts; the last problem: {part.content} '
+                'Raise retries, or look at the last response in error.messages'
+            )
+
+
+async def _check_outputs(
+    deps: RunDeps, calls: Sequence[ToolCallPart], answers: dict[str, ToolReturnPart]
+) -> Done | None:
+    winner: Done | None = None
+    for call in calls:
+        if call.tool_call_id in answers:  # cut off
+            continue
+        if winner is not None and deps.plan.end_strategy != 'exhaustive':
+            part = ToolReturnPart(call.tool_name, NOT_NEEDED, call.tool_call_id, 'skipped')
+            answers[call.tool_call_id] = part
+            if deps.sink is not None:
+                await deps.sink(OutputToolResultEvent, part=part)
+            continue
+        done = await _check_output(deps, call, answers, first=winner is None)
+        winner = winner or done
+    return winner
+
+
+async def _check_output(
+    deps: RunDeps, call: ToolCallPart, answers: dict[str, ToolReturnPart], *, first: bool
+) -> Done | None:
+    """Check one output call; its answer goes into `answers`."""
+    tool = deps.plan.output.tools[call.tool_name]
+    if deps.sink is not None:
+        await deps.sink(OutputToolCallEvent, part=call)
+    value: Any = None
+    stored: JsonValue = None
+    try:
+        value, stored = await _output_value(deps, tool, call)
+        part = ToolReturnPart(call.tool_name, ACCEPTED if first else NOT_USED, call.tool_call_id)
+    except (ArgumentsError, ModelRetry) as error:
+        part = ToolReturnPart(call.tool_name, error.message, call.tool_call_id, 'retry')
+    answers[call.tool_call_id] = part
+    if deps.sink is not None:
+        await deps.sink(OutputToolResultEvent, part=part)
+    if part.outcome != 'success':
+        return None
+    return Done(value, stored, call.tool_name, call.tool_call_id)
+
+
+async def _output_value(deps: RunDeps, tool: OutputTool, call: ToolCallPart) -> tuple[Any, JsonValue]:
+    """The output of one call and its stored form; an output function runs like a tool, once."""
+    plan = deps.plan
+    value = tool.check(call.args)
+    if tool.schema is None:
+        return await run_validators(deps, value), None
+    finished = deps.state.finished.get(call.tool_call_id)
+    if finished is not None:
+        if finished.part.outcome == 'retry':
+            raise ModelRetry(str(finished.part.content))
+        value = plan.output.load(finished.output, call.tool_name)
+        return await run_validators(deps, value), finished.output
+    await deps.effects.record(CallStarted(call.tool_call_id, call.tool_name, call.args, output=True))
+    try:
+        value = await _call_output_function(deps, tool, call, value)
+    except ModelRetry as error:
+        part = ToolReturnPart(call.tool_name, error.message, call.tool_call_id, 'retry')
+        await deps.effects.record(CallFinished(part))
+        raise
+    _, stored = plan.output.dump(value)
+    await deps.effects.record(CallFinished(ToolReturnPart(call.tool_name, ACCEPTED, call.tool_call_id), output=stored))
+    return await run_validators(deps, value), stored
+
+
+async def _call_output_function(deps: RunDeps, tool: OutputTool, call: ToolCallPart, arguments: dict[str, Any]) -> Any:
+    schema = tool.schema
+    assert schema is not None
+    args, kwargs = schema.bind(arguments)
+    if schema.takes_context:
+        args = (deps.context(retry=deps.state.output_retries, max_retries=deps.plan.output_retries), *args)
+    work = deps.effects.call(schema.function, args, kwargs, is_async=schema.is_async)
+    value: Any = await deps.effects.task(tool_calls.inside(deps, call.tool_call_id, work))
+    return value
+
+

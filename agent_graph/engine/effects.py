@@ -1,0 +1,167 @@
+"""The one door between a run and the world: clock, ids, journal, models, user functions, tasks, threads and timeouts.
+
+Nothing else in the engine touches any of these, so the same engine runs in memory, on SQLite or in replay, and the code
+between two effects is deterministic.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import os
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from agent_graph.engine.state import APPLY, RunState
+from agent_graph.journal import Journal, Lease
+from agent_graph.journal.entries import Entry, Record
+from agent_graph.messages import Message
+from agent_graph.model import Model, RequestInfo, ResponseBuilder
+
+__all__ = ['Effects', 'ToolTimeout', 'is_coroutine_function', 'new_owner', 'new_run_id', 'now']
+
+T = TypeVar('T')
+
+
+class ToolTimeout(Exception):
+    """A tool call took longer than it may; `seconds` is the bound."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f'timed out after {seconds:g} s')
+        self.seconds = seconds
+
+
+def now() -> float:
+    """Unix time in seconds."""
+    return time.time()
+
+
+def new_run_id() -> str:
+    """A UUID of version 7: ids made later sort later."""
+    value = int(time.time() * 1000) << 80 | int.from_bytes(os.urandom(10), 'big')
+    value = value & ~(0xF << 76) | 0x7 << 76
+    value = value & ~(0x3 << 62) | 0x2 << 62
+    text = f'{value:032x}'
+    return f'{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}'
+
+
+def new_owner() -> str:
+    """A name for this driver of a run: host, process and a random part, so that a lease can be told to be a dead one's."""
+    return f'{os.uname().nodename}/{os.getpid()}/{os.urandom(4).hex()}'
+
+
+def is_coroutine_function(function: Callable[..., Any]) -> bool:
+    """True for `async def` functions, partials of them, and objects whose `__call__` is one."""
+    while isinstance(function, partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, '__call__', None))
+
+
+class Effects:
+    """One run's door: it knows the run's journal, lease and state, and numbers its entries."""
+
+    __slots__ = ('journal', 'lease', 'loop', 'next_seq', 'state')
+
+    def __init__(self, journal: Journal, lease: Lease, state: RunState, next_seq: int) -> None:
+        self.journal = journal
+        self.lease = lease
+        self.state = state
+        self.next_seq = next_seq
+        self.loop = asyncio.get_running_loop()
+
+    def record(self, entry: Entry, second: Entry | None = None) -> Awaitable[None]:
+        """Apply entries to the state and commit them; once awaited they are as durable as the journal promises.
+
+        Numbers are given and the state changed before anything is awaited, so concurrent calls keep one order.
+        """
+        state, seq, at = self.state, self.next_seq, time.time()
+        APPLY[entry.__class__](state, entry)
+        records: tuple[Record, ...] = (Record(seq, at, entry),)
+        self.next_seq = seq + 1
+        if second is not None:
+            APPLY[second.__class__](state, second)
+            records = (*records, Record(seq + 1, at, second))
+            self.next_seq = seq + 2
+        return self.journal.append(state.run_id, records, epoch=self.lease.epoch)
+
+    def now(self) -> float:
+        """Unix time in seconds."""
+        return time.time()
+
+    async def release(self) -> None:
+        """Give the run free for another owner."""
+        await self.journal.release(self.lease)
+
+    async def ask(
+        self, model: Model, messages: Sequence[Message], info: RequestInfo, out: ResponseBuilder
+    ) -> None:
+        """Ask a model once; what it answers is in `out`, also when it is cut short."""
+        await model.respond(messages, info, out)
+        await out.finish()
+
+    def task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Start work beside the run, with a copy of the caller's context variables."""
+        return asyncio.create_task(work)
+
+    def wait(
+        self, tasks: set[asyncio.Task[T]]
+    ) -> Awaitable[tuple[set[asyncio.Task[T]], set[asyncio.Task[T]]]]:
+        """Wait until at least one of the tasks is done: (done, still running)."""
+        return asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+
+    async def stop(self, tasks: set[asyncio.Task[T]]) -> None:
+        """Cancel tasks and wait until each has really ended, even if this waiting is cancelled meanwhile."""
+        again = False
+        for task in tasks:
+            task.cancel()
+        while tasks:
+            try:
+                _, tasks = await asyncio.wait(tasks)
+            except asyncio.CancelledError:
+                again = True
+        if again:
+            raise asyncio.CancelledError
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        *,
+        is_async: bool,
+        timeout: float | None = None,
+    ) -> Awaitable[Any]:
+        """Call a tool's function: async ones here, sync ones in a worker thread that sees the same context variables.
+
+        Raises `ToolTimeout` when it takes longer than `timeout` seconds; a sync function then goes on in its thread, and
+        what it returns is dropped.
+        """
+        if timeout is not None:
+            return self._call_in_time(function, args, kwargs, is_async, timeout)
+        if is_async:
+            return function(*args, **kwargs)
+        from agent_graph.engine.threads import run_in_thread  # the first sync tool brings the threads
+
+        context = contextvars.copy_context()
+        return run_in_thread(lambda: context.run(function, *args, **kwargs))
+
+    async def _call_in_time(
+        self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], is_async: bool, timeout: float
+    ) -> Any:
+        scope = asyncio.timeout(timeout)
+        try:
+            async with scope:
+                return await self.call(function, args, kwargs, is_async=is_async)
+        except TimeoutError:
+            if scope.expired():
+                raise ToolTimeout(timeout) from None
+            raise
+
+    async def consult(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call an instruction function, a check or a `prepare`: in a context of its own, sync ones without a thread."""
+        if not is_coroutine_function(function):
+            return contextvars.copy_context().run(function, *args)
+        return await asyncio.create_task(function(*args))

@@ -1,0 +1,159 @@
+"""The three nodes of an agent run: `UserPrompt -> ModelRequest -> HandleResponse -> (ModelRequest | End)`.
+
+A node's fields are exactly the new data it brings, and entering it is one journal entry with that data. The edges of the
+graph are the return annotations below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic_graph import BaseNode, Edge, End, GraphRunContext
+
+from agent_graph.engine import dispatch, request, response
+from agent_graph.engine.plan import RunDeps
+from agent_graph.engine.state import RunState
+from agent_graph.engine.stream import NodeStream, RequestStream
+from agent_graph.errors import ConfigError
+from agent_graph.events import NodeStarted
+from agent_graph.journal.entries import Entered
+from agent_graph.messages import AssistantMessage, FilePart, JsonValue, Message, SystemMessage, ToolMessage, UserMessage
+from agent_graph.model import RequestInfo, ResponseBuilder
+from agent_graph.telemetry import (
+    FINISH_REASONS,
+    INPUT_TOKENS,
+    OUTPUT_TOKENS,
+    PROVIDER,
+    RESPONSE_ID,
+    RESPONSE_MODEL,
+    within,
+)
+from agent_graph.usage import Spend
+
+__all__ = ['FinalResult', 'HandleResponse', 'ModelRequest', 'UserPrompt']
+
+Ctx = GraphRunContext[RunState, RunDeps]
+
+
+@dataclass(slots=True)
+class FinalResult:
+    """What a run ended with: the output, the output tool that gave it, and the answers to the last response's calls."""
+
+    output: Any
+    tool_name: str | None = None
+    tool_call_id: str | None = None
+    message: ToolMessage | None = None
+    stored: JsonValue = None
+
+
+@dataclass
+class UserPrompt(BaseNode[RunState, RunDeps, FinalResult]):
+    """The run begins: the prompt is taken up and the instructions are evaluated."""
+
+    prompt: str | Sequence[str | FilePart] | None = None
+
+    async def run(self, ctx: Ctx) -> Annotated[ModelRequest, Edge(label='instructions and prompt')]:
+        deps = ctx.deps
+        await enter(deps, Entered('UserPrompt'))
+        system = await request.system_messages(deps)
+        message = request.first_message(ctx.state)
+        if message is None and not system and not ctx.state.messages:
+            raise ConfigError('there is nothing to send: pass a prompt or message_history, or give the agent instructions')
+        return ModelRequest(message, system or None)
+
+
+@dataclass
+class ModelRequest(BaseNode[RunState, RunDeps, FinalResult]):
+    """The model is asked, with one new message after all that was said before.
+
+    `system` are the instructions, in a run's first request. `retry` marks a message that asks for another output.
+    """
+
+    message: UserMessage | ToolMessage | None
+    system: tuple[SystemMessage, ...] | None = None
+    retry: bool = False
+
+    async def run(self, ctx: Ctx) -> Annotated[HandleResponse, Edge(label='the response')]:
+        deps, state = ctx.deps, ctx.state
+        final = state.limits is not None and request.is_final(deps)
+        deps.builder = None
+        if deps.entered:  # resumed: the request was counted when it was first made
+            deps.entered = False
+        else:
+            deps.budget.reserve_request(beyond_tokens=final and not state.final_asked)
+            await enter(deps, Entered('ModelRequest', None, self.message, self.system, self.retry, final))
+            if deps.around is not None:
+                deps.around.count_request()
+        info = await request.prepare_request(deps, final=final or state.final_asked)
+        model = deps.model
+        deps.builder = out = ResponseBuilder(deps.sink, model_name=model.name, provider_name=model.provider)
+        if deps.tracing is None:
+            await deps.effects.ask(model, tuple(state.messages), info, out)
+        else:
+            await _ask_traced(deps, tuple(state.messages), info, out)
+        made = response.normalise(out.build(), state)
+        deps.builder = None
+        return HandleResponse(made)
+
+    def stream(self, ctx: Ctx) -> RequestStream:
+        """Run this node and read the response as it arrives: `async with node.stream(run.ctx) as stream`.
+
+        Leaving the block normally finishes the node; leaving it by an exception, or `stream.cancel()`, closes the
+        connection at once and ends the run as cancelled, keeping the partial response.
+        """
+        return RequestStream(self, ctx)
+
+
+@dataclass
+class HandleResponse(BaseNode[RunState, RunDeps, FinalResult]):
+    """The response is handled: tools are called, an output is checked, or the model is asked again."""
+
+    response: AssistantMessage
+
+    async def run(
+        self, ctx: Ctx
+    ) -> Annotated[ModelRequest, Edge(label='tool results, or try again')] | Annotated[End[FinalResult], Edge(label='output')]:
+        deps = ctx.deps
+        if deps.entered:
+            deps.entered = False
+        else:
+            await enter(deps, Entered('HandleResponse', response=self.response))
+            spend = Spend(self.response.provider_name or '', self.response.model_name or '', self.response.usage)
+            if deps.around is not None:
+                deps.around.count_response(spend)
+            deps.budget.spent(spend)
+        outcome = await dispatch.handle(deps, self.response)
+        if isinstance(outcome, dispatch.Again):
+            return ModelRequest(outcome.message, None, outcome.retry)
+        return End(FinalResult(outcome.output, outcome.tool_name, outcome.tool_call_id, outcome.message, outcome.stored))
+
+    def stream(self, ctx: Ctx) -> NodeStream:
+        """Run this node and read its tool events: `async with node.stream(run.ctx) as stream: async for event in stream`."""
+        return NodeStream(self, ctx)
+
+
+async def _ask_traced(deps: RunDeps, messages: tuple[Message, ...], info: RequestInfo, out: ResponseBuilder) -> None:
+    """Ask in a task of its own, with a span for it; cancelling this cancels that."""
+    assert deps.tracing is not None
+    span = deps.tracing.child('model', deps.model.name, {PROVIDER: deps.model.provider})
+
+    async def ask() -> None:
+        await deps.effects.ask(deps.model, messages, info, out)
+        span.set_attribute(INPUT_TOKENS, out.usage.input_tokens)
+        span.set_attribute(OUTPUT_TOKENS, out.usage.output_tokens)
+        described = (RESPONSE_MODEL, out.model_name), (RESPONSE_ID, out.provider_response_id)
+        span.set_attributes({name: value for name, value in described if value})
+        if out.finish_reason:
+            span.set_attribute(FINISH_REASONS, (out.finish_reason,))
+
+    await deps.effects.task(within(span, ask()))
+
+
+async def enter(deps: RunDeps, entry: Entered) -> None:
+    """Commit that a node was entered, and show it."""
+    await deps.effects.record(entry)
+    deps.events.node = entry.node
+    if deps.sink is not None:
+        await deps.sink(NodeStarted, step=deps.state.step)

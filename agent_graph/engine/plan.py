@@ -1,0 +1,110 @@
+"""What a run works with: the resolved declaration of its agent (`Plan`) and its live handles (`RunDeps`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+
+from agent_graph.engine.budget import ActiveCall, Budget
+from agent_graph.engine.channel import Sink
+from agent_graph.engine.effects import Effects
+from agent_graph.engine.state import RunState
+from agent_graph.events import CustomEvent
+from agent_graph.messages import JsonValue, Message
+from agent_graph.model import Model, ModelSettings, ResponseBuilder, ToolDefinition
+from agent_graph.tools import RunContext, Tool
+from agent_graph.usage import Usage
+
+if TYPE_CHECKING:
+    from agent_graph.output_plan import OutputPlan
+    from agent_graph.telemetry import RunTracing
+
+__all__ = ['EndStrategy', 'Instructions', 'Plan', 'RunDeps', 'active_call']
+
+EndStrategy: TypeAlias = Literal['early', 'graceful', 'exhaustive']
+"""What happens to the other calls of a response whose output is valid: see `agent_graph.engine.dispatch`."""
+
+Instructions: TypeAlias = str | Callable[..., Any]
+"""A text, or a function (sync or async, with or without a `RunContext`) that returns one or `None`."""
+
+active_call: ContextVar[ActiveCall | None] = ContextVar('agent_graph_active_call', default=None)
+"""The tool call the current code runs in, so that a run started there knows what it is part of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """An agent's declaration, resolved once and the same for all its runs."""
+
+    name: str | None
+    tools: Mapping[str, Tool]
+    definitions: tuple[ToolDefinition, ...]
+    prepared: bool
+    output: OutputPlan[Any]
+    instructions: tuple[Instructions, ...]
+    validators: tuple[Callable[..., Any], ...]
+    retries: int
+    output_retries: int
+    end_strategy: EndStrategy
+    max_concurrency: int | None
+    tool_timeout: float | None
+
+
+@dataclass(slots=True)
+class RunDeps:
+    """The handles of one run; never stored. It is also what a `RunContext` looks at (`RunView`)."""
+
+    plan: Plan
+    model: Model
+    settings: ModelSettings
+    user_deps: Any
+    effects: Effects
+    state: RunState
+    budget: Budget
+    events: Sink
+    around: ActiveCall | None = None
+    tracing: RunTracing | None = None
+    sink: Sink | None = None
+    builder: ResponseBuilder | None = None
+    entered: bool = False
+    scratch: dict[Any, Any] = field(default_factory=dict[Any, Any])
+    offered: tuple[ToolDefinition, ...] | None = None
+    offered_names: frozenset[str] | None = None
+    deadline: float | None = None
+    stop_values: dict[str, Any] = field(default_factory=dict[str, Any])
+    walked: tuple[Any, Any] | None = None
+
+    @property
+    def run_id(self) -> str:
+        return self.state.run_id
+
+    @property
+    def agent_name(self) -> str | None:
+        return self.plan.name
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        return tuple(self.state.messages)
+
+    @property
+    def usage(self) -> Usage:
+        return self.state.usage
+
+    @property
+    def step(self) -> int:
+        return self.state.step
+
+    @property
+    def metadata(self) -> dict[str, JsonValue] | None:
+        return self.state.metadata
+
+    async def emit(self, value: Any, tool_name: str | None, tool_call_id: str | None) -> None:
+        """Show a value to whoever watches."""
+        if self.sink is not None:
+            await self.sink(CustomEvent, value=value, tool_name=tool_name, tool_call_id=tool_call_id)
+
+    def context(self, *, retry: int = 0, max_retries: int = 0, partial: bool = False) -> RunContext[Any]:
+        """The run as instruction functions and output checks see it."""
+        return RunContext(self.user_deps, self, None, None, retry, max_retries, partial)

@@ -1,0 +1,146 @@
+"""Response -> what it means: made safe to keep (`normalise`), judged (`refused`), and its text read as an output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from agent_graph.engine.state import RunState
+from agent_graph.errors import ContentFiltered
+from agent_graph.messages import AssistantMessage, AssistantPart, TextPart, ThinkingPart, ToolCallPart
+from agent_graph.text import clean_json, clean_text
+
+__all__ = ['cut_call', 'is_empty', 'normalise', 'refused', 'salvage', 'text_of']
+
+
+def normalise(response: AssistantMessage, state: RunState) -> AssistantMessage:
+    """Make call ids unique within the run and mend broken characters; the same object when there is nothing to mend.
+
+    Ids a well-behaved server sent are left as they are. New ones are made from the step and the call's position, so a
+    replay makes the same.
+    """
+    taken: set[str] = set()
+    for part in response.parts:
+        if part.kind == 'tool_call':
+            call_id, args = part.tool_call_id, part.args
+            if not call_id or call_id in taken or call_id in state.call_ids or args.__class__ is not str:
+                break
+            if not args.isascii() or '\\ud' in args or '\\uD' in args or not part.tool_name.isascii():  # pyright: ignore
+                break
+            taken.add(call_id)
+        elif part.kind != 'file' and not part.content.isascii():
+            break
+    else:
+        return response
+    return _normalised(response, state)
+
+
+def _normalised(response: AssistantMessage, state: RunState) -> AssistantMessage:
+    taken: set[str] = set()
+    parts: list[AssistantPart] = []
+    changed = False
+    for index, part in enumerate(response.parts):
+        mended = _mended(part)
+        if isinstance(mended, ToolCallPart):
+            call_id = mended.tool_call_id
+            if not call_id or call_id in taken or call_id in state.call_ids:
+                call_id = _free_id(call_id, state, taken, index)
+                mended = replace(mended, tool_call_id=call_id)
+            taken.add(call_id)
+        changed = changed or mended is not part
+        parts.append(mended)
+    return replace(response, parts=tuple(parts)) if changed else response
+
+
+def _mended(part: AssistantPart) -> AssistantPart:
+    if isinstance(part, ToolCallPart):
+        args = _clean_args(part.args)
+        name = clean_text(part.tool_name)
+        return part if args is part.args and name is part.tool_name else replace(part, args=args, tool_name=name)
+    if isinstance(part, TextPart | ThinkingPart):
+        content = clean_text(part.content)
+        return part if content is part.content else replace(part, content=content)
+    return part
+
+
+def _clean_args(args: str | dict[str, Any]) -> str | dict[str, Any]:
+    """Argument text is JSON: besides broken characters it may spell one as an escape, which strict readers refuse."""
+    if isinstance(args, dict):
+        return clean_json(args)
+    args = clean_text(args)
+    if '\\ud' not in args and '\\uD' not in args:
+        return args
+    import json
+
+    from pydantic_core import from_json
+
+    try:
+        from_json(args)
+        return args
+    except ValueError:
+        pass
+    try:
+        return json.dumps(clean_json(json.loads(args)), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return args  # not JSON at all: the tool's own check says so to the model
+
+
+def _is_object(args: str | dict[str, Any]) -> bool:
+    from pydantic_core import from_json
+
+    try:
+        return isinstance(args, dict) or isinstance(from_json(args), dict)
+    except ValueError:
+        return False
+
+
+def _free_id(given: str, state: RunState, taken: set[str], index: int) -> str:
+    base = f'{given or "call"}_{state.step}_{index}'
+    name, n = base, 1
+    while name in taken or name in state.call_ids:
+        n += 1
+        name = f'{base}_{n}'
+    return name
+
+
+def refused(response: AssistantMessage) -> ContentFiltered:
+    """The error of a response the provider filtered or the model refused; asking again would not help."""
+    if response.refusal is not None or response.finish_reason == 'refusal':
+        reason = response.refusal or text_of(response) or 'refusal'
+        return ContentFiltered(f'the model refused: {reason}', reason=reason)
+    details = response.provider_details or {}
+    reason = str(details.get('finish_reason') or 'content_filter')
+    return ContentFiltered(
+        f'the provider filtered the answer ({reason}); change the prompt, or look at provider_details in the journal',
+        reason=reason,
+    )
+
+
+def text_of(response: AssistantMessage) -> str:
+    """The visible text, its parts joined."""
+    return ''.join([p.content for p in response.parts if p.kind == 'text'])
+
+
+def is_empty(response: AssistantMessage) -> bool:
+    """No call and no visible text but white space."""
+    for part in response.parts:
+        if part.kind == 'tool_call' or (part.kind == 'text' and part.content.strip()):
+            return False
+    return True
+
+
+def cut_call(response: AssistantMessage) -> ToolCallPart | None:
+    """The call that the output limit cut off: the last part of a response that ended for its length.
+
+    Whether its arguments happen to read as JSON does not matter: nobody knows what was to follow.
+    """
+    if response.finish_reason != 'length' or not response.parts:
+        return None
+    last = response.parts[-1]
+    return last if isinstance(last, ToolCallPart) else None
+
+
+def salvage(parts: Sequence[Any]) -> tuple[AssistantPart, ...]:
+    """What can be kept of a response that was cut short: calls only with arguments that are complete."""
+    return tuple(p for p in parts if not isinstance(p, ToolCallPart) or (p.tool_name and _is_object(p.args)))

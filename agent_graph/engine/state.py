@@ -1,0 +1,204 @@
+"""The state of a run: the fold of its journal entries. All data, no handles.
+
+`apply` is the only code that changes a `RunState`: a running engine applies each entry as it records it, a resumed one
+applies the stored ones, so both are the same by construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+from agent_graph.journal.entries import CallFinished, CallStarted, Ended, Entered, Entry, Parent, Record, Started
+from agent_graph.messages import AssistantMessage, FilePart, JsonValue, Message, ToolMessage
+from agent_graph.messages.history import answer, repair
+from agent_graph.usage import NO_USAGE, Spend, Usage, UsageLimits
+
+__all__ = ['APPLY', 'RunState', 'apply', 'fold', 'is_sendable']
+
+
+@dataclass(slots=True)
+class RunState:
+    """Everything a run is, up to now.
+
+    `messages` is what a model is sent; `new_from` is where this run's own messages begin (instructions apart). `step`
+    counts model requests. `at` is the node the run is in, `started` and `finished` the calls of the response being
+    handled. `retries` counts, per tool, the answers in a row that asked the model to try again.
+    """
+
+    run_id: str
+    agent: str | None = None
+    messages: list[Message] = field(default_factory=list[Message])
+    new_from: int = 0
+    prompt: str | tuple[str | FilePart, ...] | None = None
+    metadata: dict[str, JsonValue] | None = None
+    limits: UsageLimits | None = None
+    parent: Parent | None = None
+    fingerprint: dict[str, JsonValue] | None = None
+    step: int = 0
+    requests: int = 0
+    tool_calls: int = 0
+    tokens: Usage = NO_USAGE
+    spends: list[Spend] = field(default_factory=list[Spend])
+    retries: dict[str, int] = field(default_factory=dict[str, int])
+    output_retries: int = 0
+    call_ids: set[str] = field(default_factory=set[str])
+    at: Entered | None = None
+    started: dict[str, CallStarted] = field(default_factory=dict[str, CallStarted])
+    finished: dict[str, CallFinished] = field(default_factory=dict[str, CallFinished])
+    final_asked: bool = False
+    ended: Ended | None = None
+
+    @property
+    def usage(self) -> Usage:
+        """What the run has used, agents run inside its tools included."""
+        return Usage(requests=self.requests, tool_calls=self.tool_calls) + self.tokens
+
+    def valid_messages(self) -> list[Message]:
+        """The history as another run could take it over: calls not answered yet are answered as interrupted."""
+        messages = list(self.messages)
+        if (closing := self.closing()) is not None:
+            messages.append(closing)
+        return messages
+
+    def closing(self) -> ToolMessage | None:
+        """The message that answers the last response's calls, if they are still open."""
+        last = self.messages[-1] if self.messages else None
+        if not isinstance(last, AssistantMessage):
+            return None
+        return answer(last, {k: f.part for k, f in self.finished.items()})
+
+
+def fold(run_id: str, records: Iterable[Record]) -> RunState:
+    """The state these records lead to."""
+    state = RunState(run_id)
+    for record in records:
+        apply(state, record.entry)
+    return state
+
+
+def apply(state: RunState, entry: Entry) -> None:
+    """Bring `state` forward by one entry."""
+    APPLY[entry.__class__](state, entry)
+
+
+def is_sendable(response: AssistantMessage) -> bool:
+    """Providers refuse a message of nothing, of white space or of reasoning alone: such a response is not kept."""
+    for part in response.parts:
+        if part.kind == 'tool_call' or part.kind == 'file' or (part.kind == 'text' and part.content.strip()):
+            return True
+    return False
+
+
+def _started(state: RunState, entry: Started) -> None:
+    state.agent = entry.agent
+    state.prompt = entry.prompt
+    state.metadata = entry.metadata
+    state.limits = entry.limits
+    state.parent = entry.parent
+    state.fingerprint = entry.fingerprint
+    history = repair(entry.history)
+    replaced = False
+    for message in history:  # no call per message: long histories are usual
+        if message.kind == 'system':
+            replaced = replaced or message.from_instructions
+        elif message.kind == 'assistant':
+            for part in message.parts:
+                if part.kind == 'tool_call':
+                    state.call_ids.add(part.tool_call_id)
+    if replaced:
+        history = [m for m in history if not (m.kind == 'system' and m.from_instructions)]
+    state.messages.extend(history)
+    state.new_from = len(state.messages)
+
+
+def _entered(state: RunState, entry: Entered) -> None:
+    state.at = entry
+    if entry.node == 'ModelRequest':
+        _entered_request(state, entry)
+    elif entry.response is not None:
+        _entered_response(state, entry.response)
+
+
+def _entered_request(state: RunState, entry: Entered) -> None:
+    if entry.system:
+        state.messages[0:0] = entry.system
+        state.new_from += len(entry.system)
+    message = entry.message
+    if message is not None:
+        state.messages.append(message)
+    state.step += 1
+    state.requests += 1
+    if entry.retry:
+        state.output_retries += 1
+    if entry.final:
+        state.final_asked = True
+    if message is not None and message.kind == 'tool':
+        _count_retries(state.retries, message)
+    if state.started or state.finished:
+        state.started = {}
+        state.finished = {}
+
+
+def _entered_response(state: RunState, response: AssistantMessage) -> None:
+    if is_sendable(response):
+        state.messages.append(response)
+    usage = response.usage
+    state.tokens = state.tokens + usage if state.tokens is not NO_USAGE else usage
+    state.spends.append(Spend(response.provider_name or '', response.model_name or '', usage))
+    for part in response.parts:
+        if part.kind == 'tool_call':
+            state.call_ids.add(part.tool_call_id)
+
+
+def _count_retries(retries: dict[str, int], message: ToolMessage) -> None:
+    """One count a response and tool, however many calls of it went wrong; a success starts anew."""
+    if not retries:
+        for part in message.parts:
+            if part.outcome == 'retry':
+                break
+        else:
+            return
+    for name in dict.fromkeys(p.tool_name for p in message.parts if p.outcome == 'success'):
+        retries.pop(name, None)
+    for name in dict.fromkeys(p.tool_name for p in message.parts if p.outcome == 'retry'):
+        retries[name] = retries.get(name, 0) + 1
+
+
+def _call_started(state: RunState, entry: CallStarted) -> None:
+    state.started[entry.tool_call_id] = entry
+    if not entry.output and entry.attempt == 1:
+        state.tool_calls += 1
+
+
+def _call_finished(state: RunState, entry: CallFinished) -> None:
+    state.finished[entry.part.tool_call_id] = entry
+    if entry.usage is not None:
+        state.requests += entry.usage.requests
+        state.tool_calls += entry.usage.tool_calls
+        state.tokens = state.tokens + _tokens_only(entry.usage)
+        state.spends.extend(entry.spends)
+
+
+def _tokens_only(usage: Usage) -> Usage:
+    from dataclasses import replace
+
+    return replace(usage, requests=0, tool_calls=0)
+
+
+def _ended(state: RunState, entry: Ended) -> None:
+    state.ended = entry
+    if entry.message is not None:
+        state.messages.append(entry.message)
+
+
+APPLY: dict[type, Callable[[RunState, Any], None]] = {
+    Started: _started,
+    Entered: _entered,
+    CallStarted: _call_started,
+    CallFinished: _call_finished,
+    Ended: _ended,
+}
+"""Entry class -> what it does to the state."""

@@ -1,0 +1,203 @@
+"""Reading the events of work while it goes on: the work runs in a task of its own and pushes into a bounded queue.
+
+A reader that leaves early cancels the work and waits until it has ended, so that nothing goes on unseen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import TracebackType
+from typing import Any, Generic, Self
+
+from pydantic_graph import BaseNode, End, GraphRunContext
+from typing_extensions import TypeVar
+
+from agent_graph.engine.channel import EventQueue
+from agent_graph.engine.ending import stop
+from agent_graph.engine.plan import RunDeps
+from agent_graph.engine.state import RunState
+from agent_graph.errors import ConfigError, RunCancelled
+from agent_graph.events import FunctionToolResultEvent, PartDeltaEvent, PartStartEvent, RunEvent, TextPartDelta
+from agent_graph.messages import AssistantMessage, TextPart
+
+__all__ = ['EventReader', 'NodeStream', 'RequestStream', 'text_pieces']
+
+Result = TypeVar('Result', default=Any)
+
+
+class EventReader(Generic[Result]):
+    """An async iterator over the events of some work; `async with` is optional.
+
+    Left normally, the block waits for the work to end (`finish`); left by an exception, by `cancel()`, or simply
+    dropped, the work is cancelled.
+    """
+
+    def __init__(self, work: Callable[[EventQueue], Awaitable[Result]]) -> None:
+        self._work = work
+        self._queue = EventQueue()
+        self._task: asyncio.Task[Result] | None = None
+
+    def _begin(self) -> asyncio.Task[Result]:
+        if self._task is None:
+            # The task must not refer to this object: dropping the reader is what cancels it.
+            self._task = asyncio.create_task(_feed(self._work, self._queue))
+        return self._task
+
+    async def __aenter__(self) -> Self:
+        self._begin()
+        return self
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> RunEvent:
+        task = self._begin()
+        if self._queue.closed:
+            raise StopAsyncIteration
+        event = await self._queue.get()
+        if event is not None:
+            return event
+        self._queue.close()
+        await asyncio.shield(task)
+        raise StopAsyncIteration
+
+    async def finish(self) -> Result:
+        """Read to the end without looking, and return what the work returned."""
+        task = self._begin()
+        while not self._queue.closed and await self._queue.get() is not None:
+            pass
+        self._queue.close()
+        return await asyncio.shield(task)
+
+    async def cancel(self) -> None:
+        """Stop the work now and wait until it has ended; what it had received is kept."""
+        self._queue.close()
+        task = self._begin()
+        task.cancel()
+        await asyncio.wait({task})
+        if not task.cancelled():
+            task.exception()  # looked at: the reader has chosen to leave
+
+    async def aclose(self) -> None:
+        """Same as `cancel`, if the work still goes on."""
+        if self._task is not None and not self._task.done():
+            await self.cancel()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __del__(self) -> None:
+        task = self._task
+        if task is not None and not task.done() and not task.get_loop().is_closed():
+            self._queue.closed = True
+            task.get_loop().call_soon_threadsafe(_abandon, task, self._queue)
+
+
+def _abandon(task: asyncio.Task[Any], queue: EventQueue) -> None:
+    queue.close()
+    task.cancel()
+    task.add_done_callback(lambda t: t.cancelled() or t.exception())
+
+
+async def _feed(work: Callable[[EventQueue], Awaitable[Result]], queue: EventQueue) -> Result:
+    try:
+        return await work(queue)
+    finally:
+        await queue.end()
+
+
+class NodeStream(EventReader['BaseNode[Any, Any, Any] | End[Any]']):
+    """The events of one node. Leaving the block normally finishes the node, and the run goes on from there."""
+
+    def __init__(self, node: BaseNode[RunState, RunDeps, Any], ctx: GraphRunContext[RunState, RunDeps]) -> None:
+        super().__init__(lambda queue: _walk(node, ctx, queue))
+        self._node = node
+        self._ctx = ctx
+
+    async def __aenter__(self) -> Self:
+        deps = self._ctx.deps
+        if deps.state.ended is not None:
+            raise RunCancelled(f'run {deps.run_id} has ended ({deps.state.ended.status}); start or fork another one')
+        if deps.walked is not None and deps.walked[0] is self._node:
+            raise ConfigError(f'{self._node!r} has been run already; stream the node that run.next_node shows')
+        return await super().__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None and not self._queue.closed:
+            await self.finish()
+        else:
+            await self.aclose()
+        task = self._task
+        if error is None and task is not None and task.done() and not task.cancelled():
+            task.result()
+
+
+async def _walk(
+    node: BaseNode[RunState, RunDeps, Any], ctx: GraphRunContext[RunState, RunDeps], queue: EventQueue
+) -> BaseNode[RunState, RunDeps, Any] | End[Any]:
+    """Run a node with its events going to `queue`; what it returned waits in `deps.walked` for `run.next(node)`."""
+    deps = ctx.deps
+    before = deps.sink, deps.events.queue
+    deps.sink, deps.events.queue = deps.events, queue
+    try:
+        made = await node.run(ctx)
+    except asyncio.CancelledError:
+        deps.sink = None
+        await stop(deps, 'cancelled', None)
+        raise
+    except Exception as error:
+        await stop(deps, 'failed', error)
+        raise
+    finally:
+        deps.sink, deps.events.queue = before
+    deps.walked = (node, made)
+    return made
+
+
+class RequestStream(NodeStream):
+    """The events of a model request: the response as it arrives."""
+
+    @property
+    def response(self) -> AssistantMessage:
+        """The response: complete once the node has finished, before that what has arrived."""
+        walked = self._ctx.deps.walked
+        if walked is not None and walked[0] is self._node:
+            return walked[1].response
+        builder = self._ctx.deps.builder
+        if builder is not None:
+            return builder.build(interrupted=True)
+        last = self._ctx.state.at.response if self._ctx.state.at is not None else None
+        return last if last is not None else AssistantMessage((), interrupted=True)
+
+    def text(self, *, delta: bool = False) -> AsyncIterator[str]:
+        """The response's text as it grows; with `delta=True` only what is new each time."""
+        return text_pieces(self, delta=delta)
+
+
+async def text_pieces(events: EventReader[Any], *, delta: bool) -> AsyncIterator[str]:
+    """Text out of events: each response's text, and the results of tools marked `show_result`.
+
+    Without `delta` the text of the current response so far; it starts anew with each response.
+    """
+    text = ''
+    async for event in events:
+        if event.path:
+            continue
+        if isinstance(event, PartStartEvent):
+            if event.index == 0:
+                text = ''
+            piece = event.part.content if isinstance(event.part, TextPart) else ''
+        elif isinstance(event, PartDeltaEvent):
+            piece = event.delta.content_delta if isinstance(event.delta, TextPartDelta) else ''
+        elif isinstance(event, FunctionToolResultEvent) and event.show:
+            piece = str(event.part.content)
+        else:
+            continue
+        if piece:
+            text += piece
+            yield piece if delta else text

@@ -1,0 +1,67 @@
+"""Worker threads for synchronous functions: bounded, reused, and never in the way of the process's end.
+
+`concurrent.futures.ThreadPoolExecutor` joins its threads when the interpreter exits, so one stuck tool would keep the
+process alive for ever; Python cannot stop a thread. These threads are daemons. A call whose waiter has gone away before
+a thread took it is never started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+__all__ = ['MAX_THREADS', 'run_in_thread']
+
+MAX_THREADS = 40
+"""Threads of one process at most; further calls wait for a free one (their timeout runs meanwhile)."""
+
+_Work = tuple['Future[Any]', Callable[[], Any]]
+
+
+class _Threads:
+    """A pool of daemon threads that grows while none is idle, up to its bound."""
+
+    def __init__(self, bound: int) -> None:
+        self.bound = bound
+        self.work: queue.SimpleQueue[_Work] = queue.SimpleQueue()
+        self.lock = threading.Lock()
+        self.threads = 0
+        self.free = 0
+
+    def submit(self, function: Callable[[], Any]) -> Future[Any]:
+        future: Future[Any] = Future()
+        self.work.put((future, function))
+        with self.lock:
+            if self.free < self.work.qsize() and self.threads < self.bound:
+                self.threads += 1
+                threading.Thread(target=self._serve, name=f'agent-graph-tool-{self.threads}', daemon=True).start()
+        return future
+
+    def _serve(self) -> None:
+        while True:
+            with self.lock:
+                self.free += 1
+            future, function = self.work.get()
+            with self.lock:
+                self.free -= 1
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                result = function()
+            except BaseException as error:  # the waiter decides what an exception means, SystemExit included
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+            del future, function  # an idle thread keeps nothing of the last call alive
+
+
+_threads = _Threads(MAX_THREADS)
+
+
+def run_in_thread(function: Callable[[], Any]) -> asyncio.Future[Any]:
+    """Start `function` in a worker thread; cancelling the future drops its result, not the function."""
+    return asyncio.wrap_future(_threads.submit(function))

@@ -1,0 +1,301 @@
+"""Function tool calls of one response: in parallel with `asyncio.wait`, answers in call order.
+
+Before anything starts, every call is looked at: unknown tools and bad arguments are answered at once, and the rest is
+reserved against the limits. A call's intent is committed before its function starts and its answer before the run goes
+on. When one call fails, or the run is cancelled, the others are stopped and waited for before this returns, and what had
+finished is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from agent_graph.engine.budget import ActiveCall
+from agent_graph.engine.effects import ToolTimeout
+from agent_graph.engine.plan import RunDeps, active_call
+from agent_graph.engine.results import ToolAnswer, to_answer
+from agent_graph.errors import ArgumentsError, ModelRetry, RunCancelled, ToolFailed, UsageLimitExceeded
+from agent_graph.events import CustomEvent, FunctionToolCallEvent, FunctionToolResultEvent
+from agent_graph.journal.entries import CallFinished, CallStarted
+from agent_graph.messages import ToolCallPart, ToolReturnPart
+from agent_graph.messages.history import INTERRUPTED
+from agent_graph.telemetry import TOOL_CALL_ID, within
+from agent_graph.tools import RunContext, Tool, ToolReturn
+
+if TYPE_CHECKING:
+    from agent_graph.tools.schema import FunctionSchema
+
+__all__ = ['Call', 'inside', 'look_at', 'run_all', 'show_refused']
+
+T = TypeVar('T')
+
+OVER_LIMIT = 'Not executed: the limit of tool calls is reached. Answer with what is known.'
+LIMIT_INSIDE = 'Stopped: a usage limit was reached while this tool ran. Answer with what is known.'
+
+
+@dataclass(slots=True)
+class Call:
+    """A call that is going to run."""
+
+    part: ToolCallPart
+    tool: Tool
+    schema: FunctionSchema
+    arguments: dict[str, Any]
+    attempt: int = 1
+    active: ActiveCall | None = None
+
+
+def look_at(
+    deps: RunDeps, calls: Sequence[ToolCallPart], answers: dict[str, ToolReturnPart]
+) -> list[Call]:
+    """The calls that are going to run, reserved against the limits; the others get their answer in `answers`.
+
+    Calls answered there already are left alone. Raises `UsageLimitExceeded` when not all fit and the run is not to
+    answer at a limit: then none is started.
+    """
+    ready: list[Call] = []
+    for part in calls:
+        if part.tool_call_id in answers:
+            continue
+        looked = _look(deps, part)
+        if looked.__class__ is Call:
+            ready.append(looked)  # pyright: ignore[reportArgumentType]
+        else:
+            answers[part.tool_call_id] = looked  # pyright: ignore[reportArgumentType]
+    if not ready:
+        return ready
+    new = sum([call.attempt == 1 for call in ready])
+    granted = deps.budget.reserve_calls(new)
+    if granted < new:
+        ready = _over_limit(deps, ready, granted, answers)
+    if deps.around is not None:
+        deps.around.count_calls(granted)
+    return ready
+
+
+async def show_refused(
+    deps: RunDeps, calls: Sequence[ToolCallPart], answers: dict[str, ToolReturnPart]
+) -> None:
+    """Show the calls that were answered without running, unless that was before a crash."""
+    sink = deps.sink
+    for part in calls:
+        answer = answers.get(part.tool_call_id)
+        if answer is not None and sink is not None and part.tool_call_id not in deps.state.finished:
+            await sink(FunctionToolCallEvent, part=part)
+            await sink(FunctionToolResultEvent, part=answer)
+
+
+def _look(deps: RunDeps, part: ToolCallPart) -> Call | ToolReturnPart:
+    """A call that can run, or the answer to one that cannot or need not."""
+    call_id, name, state = part.tool_call_id, part.tool_name, deps.state
+    if call_id in state.finished:
+        return state.finished[call_id].part
+    tools, offered = deps.plan.tools, deps.offered_names
+    tool = tools[name] if name in tools else None
+    if tool is None or (offered is not None and name not in offered):
+        names = ', '.join(repr(n) for n in deps.plan.tools if offered is None or n in offered) or 'none'
+        return ToolReturnPart(
+            part.tool_name, f'Unknown tool {part.tool_name!r}. Available tools: {names}.', part.tool_call_id, 'retry'
+        )
+    started = state.started[call_id] if call_id in state.started else None
+    if started is not None and tool.on_crash == 'never':
+        return ToolReturnPart(part.tool_name, INTERRUPTED, part.tool_call_id, 'interrupted')
+    try:
+        schema = tool.schema
+        arguments = schema.validate(part.args)
+    except ArgumentsError as error:
+        return ToolReturnPart(part.tool_name, error.message, part.tool_call_id, 'retry')
+    return Call(part, tool, schema, arguments, 1 if started is None else started.attempt + 1)
+
+
+def _over_limit(
+    deps: RunDeps, ready: list[Call], granted: int, answers: dict[str, ToolReturnPart]
+) -> list[Call]:
+    """Not all calls fit: start none and raise or, when the run is to answer at a limit, keep as many as fit."""
+    limits = deps.state.limits
+    if limits is None or limits.on_limit == 'raise':
+        deps.budget.give_back(granted)
+        raise UsageLimitExceeded(
+            f'the response asks for {len(ready)} tool calls, and tool_calls_limit allows {granted} more; none of them was '
+            'started. Raise the limit, or set on_limit="final_answer"',
+            limit='tool_calls_limit',
+            budget=deps.budget,
+        )
+    kept: list[Call] = []
+    for call in ready:
+        if call.attempt > 1 or granted > 0:  # a call resumed after a crash was counted when it first started
+            granted -= call.attempt == 1
+            kept.append(call)
+            continue
+        answer = ToolReturnPart(call.part.tool_name, OVER_LIMIT, call.part.tool_call_id, 'skipped')
+        answers[call.part.tool_call_id] = answer
+    return kept
+
+
+async def run_all(deps: RunDeps, ready: Sequence[Call], answers: dict[str, ToolReturnPart]) -> None:
+    """Run the calls and put their answers into `answers`.
+
+    Start what may run together, wait for the first to finish, start more; a sequential tool is a barrier.
+    """
+    effects = deps.effects
+    cap = deps.plan.max_concurrency or len(ready)
+    waiting = list(reversed(ready))
+    order: dict[asyncio.Task[ToolReturnPart], Call] = {}
+    pending: set[asyncio.Task[ToolReturnPart]] = set()
+    alone = False
+    try:
+        while waiting or pending:
+            while waiting and len(pending) < cap and not alone:
+                if waiting[-1].tool.sequential:
+                    if pending:
+                        break
+                    alone = True
+                call = waiting.pop()
+                task = effects.task(_one(deps, call))
+                order[task] = call
+                pending.add(task)
+            done, pending = await effects.wait(pending)
+            alone = alone and bool(pending)
+            for task in order if len(done) > 1 else done:  # in call order, whatever order the set has
+                if task in done:
+                    answers[order[task].part.tool_call_id] = _result(task, order[task])
+    except BaseException:
+        await _stop(deps, order, pending)
+        raise
+
+
+def _result(task: asyncio.Task[ToolReturnPart], call: Call) -> ToolReturnPart:
+    if task.cancelled():  # nobody here cancelled it: its own code did, and that is not the run's cancellation
+        raise ToolFailed(
+            f'tool {call.part.tool_name!r} was cancelled from inside (asyncio.CancelledError)',
+            tool_name=call.part.tool_name,
+            tool_call_id=call.part.tool_call_id,
+        )
+    return task.result()
+
+
+async def _stop(deps: RunDeps, order: dict[asyncio.Task[ToolReturnPart], Call], pending: set[Any]) -> None:
+    """Stop the calls still running and record that they were; their nested runs' usage is not lost."""
+    try:
+        await deps.effects.stop(set(pending))
+    finally:
+        for task, call in order.items():
+            if not task.cancelled():
+                task.exception()  # looked at, so that asyncio does not report it as forgotten
+            if call.part.tool_call_id in deps.state.finished or call.part.tool_call_id not in deps.state.started:
+                continue
+            answer = ToolReturnPart(call.part.tool_name, INTERRUPTED, call.part.tool_call_id, 'interrupted')
+            await deps.effects.record(_finished(call, answer))
+
+
+async def _one(deps: RunDeps, call: Call) -> ToolReturnPart:
+    """One call, in a task of its own: intent, effect, answer."""
+    part, tool = call.part, call.tool
+    call_id = part.tool_call_id
+    await deps.effects.record(CallStarted(call_id, part.tool_name, part.args, call.attempt))
+    if deps.sink is not None:
+        await deps.sink(FunctionToolCallEvent, part=part)
+    call.active = active = ActiveCall(deps, call_id, deps.around)
+    active_call.set(active)
+    if deps.tracing is None:
+        answer = await _answer(deps, call)
+    else:
+        span = deps.tracing.child('tool', part.tool_name, {TOOL_CALL_ID: call_id})
+        answer = await deps.effects.task(within(span, _answer(deps, call)))
+    await deps.effects.record(_finished(call, answer.part, answer))
+    if tool.stop_after and answer.part.outcome == 'success':
+        deps.stop_values[call_id] = answer.value
+    if deps.sink is not None:
+        await deps.sink(FunctionToolResultEvent, part=answer.part, show=tool.show_result)
+    return answer.part
+
+
+def _finished(call: Call, part: ToolReturnPart, answer: ToolAnswer | None = None) -> CallFinished:
+    usage = call.active.usage() if call.active is not None else None
+    spends = tuple(call.active.spends) if call.active is not None and call.active.spends else ()
+    if answer is not None and call.tool.stop_after and part.outcome == 'success':
+        return CallFinished(part, usage, spends, answer.stored, True)
+    return CallFinished(part, usage, spends)
+
+
+async def _answer(deps: RunDeps, call: Call) -> ToolAnswer:
+    """Run the function and turn what comes of it into an answer; anything but a retry or a timeout ends the run."""
+    part = call.part
+    try:
+        return to_answer(part, await _invoke(deps, call))
+    except ModelRetry as error:
+        return ToolAnswer(ToolReturnPart(part.tool_name, error.message, part.tool_call_id, 'retry'))
+    except ToolTimeout as error:
+        text = f'The tool timed out after {error.seconds:g} s; its effects are unknown.'
+        return ToolAnswer(ToolReturnPart(part.tool_name, text, part.tool_call_id, 'interrupted'))
+    except Exception as error:
+        if (stopped := _limit_around(deps, call, error)) is not None:
+            return stopped
+        await _record_failure(deps, call, error)
+        if isinstance(error, UsageLimitExceeded) and any(b is error.budget for b in deps.budget.chain()):
+            raise UsageLimitExceeded(str(error), limit=error.limit, budget=error.budget) from error
+        if isinstance(error, RunCancelled):
+            raise RunCancelled(f'tool {part.tool_name!r} ended with a cancelled run inside it') from error
+        raise ToolFailed(
+            f'tool {part.tool_name!r} raised {type(error).__name__}: {error}. Raise ModelRetry in the tool to let the model '
+            'try again instead',
+            tool_name=part.tool_name,
+            tool_call_id=part.tool_call_id,
+        ) from error
+
+
+def _limit_around(deps: RunDeps, call: Call, error: Exception) -> ToolAnswer | None:
+    """A run inside hit a limit of this run, which is to answer rather than to raise: the call is answered instead."""
+    limits = deps.state.limits
+    if not isinstance(error, UsageLimitExceeded) or error.budget is not deps.budget:
+        return None
+    if limits is None or limits.on_limit != 'final_answer':
+        return None
+    return ToolAnswer(ToolReturnPart(call.part.tool_name, LIMIT_INSIDE, call.part.tool_call_id, 'interrupted'))
+
+
+async def _record_failure(deps: RunDeps, call: Call, error: Exception) -> None:
+    text = f'The tool raised {type(error).__name__} and the run was stopped.'
+    await deps.effects.record(_finished(call, ToolReturnPart(call.part.tool_name, text, call.part.tool_call_id, 'failed')))
+
+
+def _invoke(deps: RunDeps, call: Call) -> Awaitable[Any]:
+    tool, schema, name = call.tool, call.schema, call.part.tool_name
+    args, kwargs = schema.bind(call.arguments)
+    if schema.takes_context:
+        retries = deps.plan.retries if tool.retries is None else tool.retries
+        ctx = RunContext(deps.user_deps, deps, name, call.part.tool_call_id, deps.state.retries.get(name, 0), retries)
+        args = (ctx, *args)
+    timeout = deps.plan.tool_timeout if tool.timeout is None else tool.timeout
+    function = schema.function
+    if schema.is_generator:
+        function, args, kwargs = _drain, (deps, call, args, kwargs), {}
+    is_async = schema.is_async or schema.is_generator
+    return deps.effects.call(function, args, kwargs, is_async=is_async, timeout=timeout)
+
+
+async def _drain(deps: RunDeps, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run an async generator: each value is shown as it comes, the last one (or a `ToolReturn`) is the result."""
+    result: Any = None
+    generator = call.schema.function(*args, **kwargs)
+    try:
+        async for value in generator:
+            result = value
+            if isinstance(value, ToolReturn):
+                break
+            if deps.sink is not None:
+                await deps.sink(
+                    CustomEvent, value=value, tool_name=call.part.tool_name, tool_call_id=call.part.tool_call_id
+                )
+    finally:
+        await generator.aclose()
+    return result
+
+
+async def inside(deps: RunDeps, call_id: str, work: Awaitable[T]) -> T:
+    """Do `work` as part of a call, in a task of its own: runs started in it are counted with this run's limits."""
+    active_call.set(ActiveCall(deps, call_id, deps.around))
+    return await work

@@ -1,0 +1,107 @@
+"""What every store checks and says alike: positions, leases, and the words of a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent_graph.errors import JournalConflict, JournalError, JournalUnavailable, RunExists, RunLocked, UnknownRun
+from agent_graph.journal.entries import Ended, Entry, Parent, Record, RunStatus, Started
+
+__all__ = [
+    'agent_of',
+    'check_id',
+    'check_limit',
+    'check_new',
+    'check_order',
+    'closed',
+    'locked',
+    'misplaced',
+    'no_record',
+    'parent_of',
+    'stale',
+    'status_of',
+    'taken',
+    'unknown',
+]
+
+
+def status_of(entry: Entry) -> RunStatus:
+    """The state of a run whose newest entry this is; whoever follows a run stops at any but `running`."""
+    return entry.status if isinstance(entry, Ended) else 'running'
+
+
+def agent_of(entry: Entry) -> str | None:
+    """The agent a run's first entry names."""
+    return entry.agent if isinstance(entry, Started) else None
+
+
+def parent_of(entry: Entry) -> Parent | None:
+    """The tool call a run's first entry says it was started from."""
+    return entry.parent if isinstance(entry, Started) else None
+
+
+def check_id(run_id: str) -> None:
+    """A run's id is text that any store can keep, and not empty."""
+    if not run_id or not run_id.isprintable():
+        raise JournalError(f'a run needs an id of printable characters, got {run_id!r}; leave it out to have one made')
+
+
+def check_new(run_id: str, records: Sequence[Record]) -> None:
+    """The first records of a run: at least one, counted from 1, under an id that can be kept."""
+    check_id(run_id)
+    if not records:
+        raise JournalError(f'run {run_id!r} cannot begin without a record; pass its `Started` entry')
+    check_order(run_id, records, records[0].seq)
+    if records[0].seq != 1:
+        raise misplaced(run_id, records[0].seq, 1)
+
+
+def check_order(run_id: str, records: Sequence[Record], first: int) -> None:
+    """Records must count on from `first` without a gap."""
+    for expected, record in enumerate(records, first):
+        if record.seq != expected:
+            raise misplaced(run_id, record.seq, expected)
+
+
+def check_limit(limit: int | None) -> None:
+    """A limit on a list is not negative."""
+    if limit is not None and limit < 0:
+        raise JournalError(f'limit must be 0 or more, got {limit!r}; leave it out for all runs')
+
+
+def unknown(run_id: str) -> UnknownRun:
+    return UnknownRun(f'no run {run_id!r} in this journal; check the id, or list the runs it holds')
+
+
+def taken(run_id: str) -> RunExists:
+    return RunExists(f'run {run_id!r} is already in this journal; resume it, or choose another id')
+
+
+def locked(run_id: str, owner: str, expires: float, now: float) -> RunLocked:
+    return RunLocked(
+        f'run {run_id!r} is owned by {owner!r} for {expires - now:.1f} more seconds unless it renews its lease; '
+        'wait for it to end, or stop that process',
+        owner=owner,
+        expires=expires,
+    )
+
+
+def stale(run_id: str, epoch: int, current: int) -> JournalConflict:
+    return JournalConflict(
+        f'run {run_id!r} is now at epoch {current}, the write came with epoch {epoch}: another owner has taken the run '
+        'over; stop driving it here'
+    )
+
+
+def misplaced(run_id: str, seq: int, expected: int) -> JournalConflict:
+    return JournalConflict(
+        f'the next record of run {run_id!r} is {expected}, got seq {seq!r}; load the run again before writing to it'
+    )
+
+
+def no_record(run_id: str, at: int, last: int) -> JournalError:
+    return JournalError(f'run {run_id!r} has records 1 to {last}, none at {at!r}; fork at one of these')
+
+
+def closed(journal: object) -> JournalUnavailable:
+    return JournalUnavailable(f'{journal!r} is closed; open another one to go on')

@@ -1,0 +1,240 @@
+"""A journal in one SQLite file: runs that survive their process, shared between threads, loops and processes."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
+
+from agent_graph.errors import ConfigError
+from agent_graph.journal import Lease
+from agent_graph.journal.checks import (
+    agent_of,
+    check_id,
+    check_limit,
+    check_new,
+    check_order,
+    closed,
+    parent_of,
+    status_of,
+)
+from agent_graph.journal.entries import Record, RunInfo, RunStatus
+from agent_graph.journal.follow import Follower, Watchers
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from agent_graph.journal.rows import Encoded
+    from agent_graph.journal.worker import Worker
+
+__all__ = ['SQLiteJournal']
+
+T = TypeVar('T')
+
+_POLL = (0.02, 0.25)
+"""Other processes cannot wake a follower: seconds between two looks, at first and at most."""
+
+
+class _Crew(NamedTuple):
+    """The two threads of a journal in one process."""
+
+    writer: Worker[sqlite3.Connection]
+    reader: Worker[sqlite3.Connection]
+
+
+class SQLiteJournal:
+    """Keeps runs in the SQLite file `path`, made at first use; fulfils the `Journal` contract.
+
+    One thread writes. All writes that are waiting while it commits go into its next transaction, so many runs at once
+    cost one disk flush together. Reads have a connection of their own and neither wait for writers nor hold them up.
+    Any number of journals, in any number of processes on one machine, may share a file on a local disk.
+
+    `synchronous='FULL'` (the default) flushes every commit to the disk: what `append` returned from survives a power
+    cut. `'NORMAL'` flushes now and then: it survives the death of the process, but a power cut may take the last
+    moments' entries, never older ones, and never half of one. `timeout` is how many seconds to wait while another
+    process holds the file.
+
+    A caller cancelled while it waits for a write does not stop it: it is committed or refused as a whole, as if the
+    caller had waited. After `os.fork()` the child opens connections of its own at its first use; the parent's are left
+    alone. Values whose JSON is longer than 64 KB are kept once, however many entries hold them.
+
+    Raises `JournalUnavailable` when the file cannot be used: full disk, read-only, locked beyond `timeout`, damaged,
+    of a newer format, or closed.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, synchronous: Literal['FULL', 'NORMAL'] = 'FULL', timeout: float = 10.0
+    ) -> None:
+        if synchronous not in ('FULL', 'NORMAL'):
+            raise ConfigError(f"synchronous is {synchronous!r}; pass 'FULL' (the default) or 'NORMAL'")
+        if not os.fspath(path) or os.fspath(path) == ':memory:':
+            raise ConfigError(
+                f'a SQLite journal needs a file, got {os.fspath(path)!r}; for one in memory use MemoryJournal()'
+            )
+        # A text, and pathlib only later: it brings five modules along, and this module is always imported.
+        self.path = os.path.abspath(path)  # noqa: PTH100
+        self._synchronous = synchronous
+        self._timeout = timeout
+        self._watchers = Watchers()
+        self._closed = False
+        self._crews: dict[int, _Crew] = {}
+        weakref.finalize(self, _dismiss, self._crews)
+
+    async def create(self, run_id: str, records: Sequence[Record], *, owner: str, ttl: float) -> Lease:
+        from agent_graph.journal import rows
+
+        check_new(run_id, records)
+        first, last = records[0], records[-1]
+        run = rows.NewRun(run_id, agent_of(first.entry), parent_of(first.entry), status_of(last.entry), first.time)
+        return await self._write(partial(rows.create, run=run, records=_encode(records), owner=owner, ttl=ttl))
+
+    async def append(self, run_id: str, records: Sequence[Record], *, epoch: int) -> None:
+        from agent_graph.journal import rows
+
+        if records:
+            check_order(run_id, records, records[0].seq)
+        status = status_of(records[-1].entry) if records else 'running'
+        work = partial(rows.append, run_id=run_id, records=_encode(records), epoch=epoch, status=status)
+        await self._write(work, news=run_id)
+
+    async def load(self, run_id: str, *, after: int = 0, upto: int | None = None) -> list[Record]:
+        from agent_graph.journal import rows
+
+        return await self._read(partial(rows.load, run_id=run_id, after=after, upto=upto))
+
+    async def info(self, run_id: str) -> RunInfo:
+        from agent_graph.journal import rows
+
+        return await self._read(partial(rows.info, run_id=run_id))
+
+    async def runs(
+        self,
+        *,
+        status: RunStatus | None = None,
+        agent: str | None = None,
+        since: float | None = None,
+        limit: int | None = None,
+    ) -> list[RunInfo]:
+        from agent_graph.journal import rows
+
+        check_limit(limit)
+        filters = {'status': status, 'agent': agent, 'since': since}
+        return await self._read(partial(rows.list_runs, filters=filters, limit=limit))
+
+    async def delete(self, run_id: str) -> None:
+        from agent_graph.journal import rows
+
+        await self._write(partial(rows.delete, run_id=run_id), news=run_id)
+
+    async def fork(self, run_id: str, new_run_id: str, *, at: int, owner: str, ttl: float) -> Lease:
+        from agent_graph.journal import rows
+
+        check_id(new_run_id)
+        work = partial(rows.fork, run_id=run_id, new_run_id=new_run_id, at=at, owner=owner, ttl=ttl)
+        return await self._write(work)
+
+    async def acquire(self, run_id: str, *, owner: str, ttl: float) -> Lease:
+        from agent_graph.journal import rows
+
+        return await self._write(partial(rows.acquire, run_id=run_id, owner=owner, ttl=ttl))
+
+    async def renew(self, lease: Lease, *, ttl: float) -> Lease:
+        from agent_graph.journal import rows
+
+        return await self._write(partial(rows.renew, lease=lease, ttl=ttl))
+
+    async def release(self, lease: Lease) -> None:
+        from agent_graph.journal import rows
+
+        await self._write(partial(rows.release, lease=lease))
+
+    def follow(self, run_id: str, *, after: int = 0) -> AsyncIterator[Record]:
+        async def fetch(seen: int) -> tuple[list[Record], bool]:
+            from agent_graph.journal import rows
+
+            return await self._read(partial(rows.news, run_id=run_id, after=seen))
+
+        return Follower(run_id, after, fetch, self._watchers, _POLL)
+
+    async def vacuum(self) -> None:
+        """Give the disk space of deleted runs back. Writes wait meanwhile; it needs as much free space as is in use."""
+        from agent_graph.journal import rows
+
+        await self._write(rows.vacuum, alone=True)
+
+    async def aclose(self) -> None:
+        self._closed = True
+        crew = self._crews.get(os.getpid())
+        if crew is not None:
+            crew.reader.stop()
+            crew.writer.stop()
+            await crew.reader.ended()
+            await crew.writer.ended()
+        self._watchers.wake_all()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.aclose()
+
+    def __repr__(self) -> str:
+        return f'SQLiteJournal({self.path!r})'
+
+    async def _write(
+        self, work: Callable[[sqlite3.Connection], T], *, alone: bool = False, news: str | None = None
+    ) -> T:
+        from agent_graph.journal.worker import Job
+
+        job = Job(work, alone=alone, news=news)
+        if not self._hands().writer.send(job):
+            raise closed(self)
+        return await job.future
+
+    async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        from agent_graph.journal.worker import Job
+
+        job = Job(work)
+        if not self._hands().reader.send(job):
+            raise closed(self)
+        return await job.future
+
+    def _hands(self) -> _Crew:
+        """The threads of this process: neither they nor a SQLite connection can be taken through a fork."""
+        if self._closed:
+            raise closed(self)
+        pid = os.getpid()
+        return self._crews.get(pid) or self._crews.setdefault(pid, self._hire())
+
+    def _hire(self) -> _Crew:
+        from pathlib import Path
+
+        from agent_graph.journal.database import Database
+        from agent_graph.journal.sessions import ReadSession, WriteSession
+        from agent_graph.journal.worker import Worker
+
+        file = Path(self.path)
+        database = Database(file, self._synchronous, self._timeout)
+        name = f'journal {file.name}'
+        return _Crew(
+            Worker(f'{name}, writing', partial(WriteSession, database), self._watchers.wake),
+            Worker(f'{name}, reading', partial(ReadSession, database)),
+        )
+
+
+def _encode(records: Sequence[Record]) -> list[Encoded]:
+    # Here and not in the writer's thread: it is busy with the disk, and a value that cannot be stored is the caller's.
+    from agent_graph.journal.codec import encode
+    from agent_graph.journal.rows import Encoded
+
+    return [Encoded(record.seq, record.time, encode(record.entry)) for record in records]
+
+
+def _dismiss(crews: dict[int, _Crew]) -> None:
+    """End the threads of a journal that was dropped without being closed; what was sent is still written."""
+    crew: Any = crews.get(os.getpid())
+    if crew is not None:
+        crew.reader.stop()
+        crew.writer.stop()

@@ -1,0 +1,164 @@
+"""A thread that owns one database connection and performs jobs sent to it from any task, thread and event loop.
+
+All jobs that are waiting when the thread looks are performed together: this is where group commit comes from. A job
+that was sent is performed whether or not its sender still waits, so a cancelled caller leaves nothing half done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, Protocol, TypeVar
+
+__all__ = ['Job', 'Session', 'Worker']
+
+MAX_GROUP = 1_000
+"""At most so many jobs in one transaction, so that other processes get their turn."""
+
+D = TypeVar('D')
+T = TypeVar('T')
+
+
+class Job(Generic[D]):
+    """One thing to do with a connection `D`, and where its result goes.
+
+    `alone` marks work that cannot share a transaction; `news` is the run its success is news of.
+    """
+
+    __slots__ = ('alone', 'error', 'future', 'loop', 'news', 'result', 'work')
+
+    def __init__(self, work: Callable[[D], Any], *, alone: bool = False, news: str | None = None) -> None:
+        self.work = work
+        self.alone = alone
+        self.news = news
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self.loop.create_future()
+        self.result: Any = None
+        self.error: Exception | None = None
+
+    def settle(self) -> None:
+        """Tell the sender, in its own loop."""
+        if self.future.done():  # the sender was cancelled
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.result)
+
+
+class Session(Protocol[D]):
+    """An open connection as the worker uses it."""
+
+    def perform(self, jobs: Sequence[Job[D]]) -> None:
+        """Do the jobs in order and set each one's `result` or `error`; never raises."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Worker(Generic[D]):
+    """Sends jobs to a thread that is started by the first one and ends with `stop`.
+
+    `open_session` runs in that thread, again after it failed. `on_done` is told of each successful job's `news`.
+    """
+
+    def __init__(
+        self, name: str, open_session: Callable[[], Session[D]], on_done: Callable[[str], None] | None = None
+    ) -> None:
+        self._name = name
+        self._open_session = open_session
+        self._on_done = on_done
+        self._queue: SimpleQueue[Job[D] | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._stopped = False
+
+    def send(self, job: Job[D]) -> bool:
+        """Queue a job; `False` if the worker has been stopped. Await `job.future` for the result."""
+        with self._lock:
+            if self._stopped:
+                return False
+            if self._thread is None:
+                # The thread must not hold this object: a journal that is dropped without being closed ends it.
+                arguments = (self._queue, self._open_session, self._on_done)
+                self._thread = threading.Thread(target=_serve, args=arguments, name=self._name, daemon=True)
+                self._thread.start()
+            self._queue.put(job)
+        return True
+
+    def stop(self) -> None:
+        """Take no more jobs; the thread finishes those it has, closes its connection and ends. Does not wait."""
+        with self._lock:
+            if not self._stopped:
+                self._stopped = True
+                self._queue.put(None)
+
+    async def ended(self) -> None:
+        """Wait until the thread of a stopped worker is gone."""
+        thread = self._thread
+        if thread is not None:
+            await asyncio.to_thread(thread.join)
+
+
+def _serve(
+    queue: SimpleQueue[Job[Any] | None],
+    open_session: Callable[[], Session[Any]],
+    on_done: Callable[[str], None] | None,
+) -> None:
+    session: Session[Any] | None = None
+    going_on = True
+    while going_on:
+        jobs, going_on = _take(queue)
+        if jobs:
+            session = _perform(session, open_session, jobs)
+            _tell(jobs, on_done)
+            jobs.clear()  # or the last results would live as long as the next wait
+    if session is not None:
+        session.close()
+
+
+def _take(queue: SimpleQueue[Job[Any] | None]) -> tuple[list[Job[Any]], bool]:
+    """Everything that is waiting, at least one thing; and whether to go on after it."""
+    jobs: list[Job[Any]] = []
+    job = queue.get()
+    with suppress(Empty):
+        while job is not None:
+            jobs.append(job)
+            if len(jobs) == MAX_GROUP:
+                return jobs, True
+            job = queue.get_nowait()
+        return jobs, False
+    return jobs, True
+
+
+def _perform(
+    session: Session[Any] | None, open_session: Callable[[], Session[Any]], jobs: Sequence[Job[Any]]
+) -> Session[Any] | None:
+    try:
+        session = session or open_session()
+    except Exception as error:  # whatever it is, those who wait must hear of it
+        for job in jobs:
+            job.error = error
+        return None
+    session.perform(jobs)
+    return session
+
+
+def _tell(jobs: Sequence[Job[Any]], on_done: Callable[[str], None] | None) -> None:
+    by_loop: dict[asyncio.AbstractEventLoop, list[Job[Any]]] = {}
+    for job in jobs:
+        by_loop.setdefault(job.loop, []).append(job)
+        if on_done is not None and job.news is not None and job.error is None:
+            on_done(job.news)
+    for loop, done in by_loop.items():
+        # One call a loop and group: each wakes that loop through a socket.
+        with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+            loop.call_soon_threadsafe(_settle, done)
+
+
+def _settle(jobs: Sequence[Job[Any]]) -> None:
+    for job in jobs:
+        job.settle()

@@ -1,0 +1,243 @@
+"""The messages of a conversation and their parts: a tagged union of frozen data.
+
+Every class has a `kind` tag, so a list of them is one JSON document (`agent_graph.messages.dump_json`). Sequences given
+as lists are kept as tuples. Nothing here knows a provider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from agent_graph.errors import MessageError
+from agent_graph.usage import NO_USAGE, Usage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pydantic import JsonValue
+
+__all__ = [
+    'AssistantMessage',
+    'AssistantPart',
+    'FilePart',
+    'FinishReason',
+    'JsonValue',
+    'Message',
+    'Outcome',
+    'SystemMessage',
+    'Tagged',
+    'TextPart',
+    'ThinkingPart',
+    'ToolCallPart',
+    'ToolMessage',
+    'ToolReturnPart',
+    'UserMessage',
+]
+
+
+class _Json:
+    """Stands for pydantic's `JsonValue` until a schema is built: importing pydantic takes longer than all of this."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic import JsonValue
+
+        return handler.generate_schema(JsonValue)
+
+
+if not TYPE_CHECKING:
+    JsonValue = Annotated[Any, _Json()]
+
+
+class Tagged:
+    """Marks a union whose members are told apart by their `kind`; pydantic's `Discriminator`, imported when needed."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic import Discriminator
+
+        return Discriminator('kind').__get_pydantic_core_schema__(source, handler)
+
+
+FinishReason: TypeAlias = Literal['stop', 'length', 'tool_calls', 'content_filter', 'refusal', 'error', 'other']
+"""Why a response ended, in common words; the provider's own word is in `provider_details['finish_reason']`."""
+
+Outcome: TypeAlias = Literal['success', 'retry', 'failed', 'denied', 'interrupted', 'skipped']
+"""What became of a tool call.
+
+`success` it ran; `retry` it could not be used and the model is told why; `failed` it raised and the run ended;
+`denied` a person said no; `interrupted` it was stopped or the process died; `skipped` it was not started.
+Every answer but `success`, and `retry` raised by a tool itself, was written by the engine.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """Text, from a model."""
+
+    content: str
+    provider_details: dict[str, JsonValue] | None = None
+    kind: Literal['text'] = field(default='text', kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingPart:
+    """Visible reasoning of a model. `signature` is the provider's seal on it, sent back verbatim."""
+
+    content: str
+    signature: str | None = None
+    provider_details: dict[str, JsonValue] | None = None
+    kind: Literal['thinking'] = field(default='thinking', kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallPart:
+    """A tool the model wants called. `args` is the argument text as sent (JSON), or the object itself."""
+
+    tool_name: str
+    args: str | dict[str, JsonValue] = ''
+    tool_call_id: str = ''
+    provider_details: dict[str, JsonValue] | None = None
+    kind: Literal['tool_call'] = field(default='tool_call', kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """An image, a sound, a video or a document, in either direction.
+
+    Exactly one of `data` (bytes), `url` (`https:`, `http:` or `data:`) and `file_id` (a file the provider already has)
+    is set. `media_type` is an IANA type such as `image/png`. `name` is a file name to show.
+    """
+
+    media_type: str
+    data: bytes | None = None
+    url: str | None = None
+    file_id: str | None = None
+    name: str | None = None
+    provider_details: dict[str, JsonValue] | None = None
+    kind: Literal['file'] = field(default='file', kw_only=True)
+
+    def __post_init__(self) -> None:
+        given = [n for n in ('data', 'url', 'file_id') if getattr(self, n) is not None]
+        if len(given) != 1:
+            raise MessageError(f'FilePart takes exactly one of data, url and file_id, got {given!r}; pass one of them')
+
+    @classmethod
+    def from_bytes(cls, data: bytes, media_type: str, *, name: str | None = None) -> FilePart:
+        """A file whose bytes are at hand; `media_type` such as `'image/png'`."""
+        return cls(media_type, data=data, name=name)
+
+    @classmethod
+    def from_path(cls, path: str | Path, *, media_type: str | None = None) -> FilePart:
+        """Read a file; its type is guessed from the name when not given."""
+        from pathlib import Path
+
+        path = Path(path)
+        return cls(media_type or _guess(path.name), data=path.read_bytes(), name=path.name)
+
+    @classmethod
+    def from_url(cls, url: str, *, media_type: str | None = None) -> FilePart:
+        """A file at an address; nothing is fetched here. The type is guessed from the address when not given."""
+        return cls(media_type or _guess(url.split('?', 1)[0]), url=url)
+
+
+def _guess(name: str) -> str:
+    from mimetypes import guess_type  # loads the system's tables, so only when a type has to be guessed
+
+    media_type, _ = guess_type(name)
+    if media_type is None:
+        raise MessageError(f'cannot tell the media type of {name!r} from its name; pass media_type=')
+    return media_type
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReturnPart:
+    """The answer to one tool call.
+
+    `content` is JSON data (a string stays a string). `extra_content` is shown to the model beside it (text and files
+    from `ToolReturn(content=...)`); `metadata` is kept for the application and never sent.
+    """
+
+    tool_name: str
+    content: JsonValue
+    tool_call_id: str
+    outcome: Outcome = 'success'
+    extra_content: tuple[str | FilePart, ...] = ()
+    metadata: JsonValue = None
+    kind: Literal['tool_return'] = field(default='tool_return', kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.extra_content.__class__ is not tuple:
+            object.__setattr__(self, 'extra_content', tuple(self.extra_content))
+
+
+AssistantPart: TypeAlias = Annotated[TextPart | ThinkingPart | ToolCallPart | FilePart, Tagged()]
+"""What a model's response is made of."""
+
+
+@dataclass(frozen=True, slots=True)
+class SystemMessage:
+    """Instructions to the model. `from_instructions` marks the text an agent's own instructions gave in this run.
+
+    Such text is replaced, not repeated, when the messages are passed to another run.
+    """
+
+    content: str
+    from_instructions: bool = False
+    kind: Literal['system'] = field(default='system', kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class UserMessage:
+    """What the person (or the engine, when it asks the model again) said: a text, or texts and files in order."""
+
+    content: str | Sequence[str | FilePart]
+    kind: Literal['user'] = field(default='user', kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.content.__class__ is not str and self.content.__class__ is not tuple:
+            object.__setattr__(self, 'content', tuple(self.content))
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantMessage:
+    """One response of a model.
+
+    `usage` holds this response's tokens. `model_name` is the model as answered, `provider_name` who served it.
+    `finish_reason` is in common words; `refusal` the model's refusal where the protocol has one. `interrupted` marks a
+    response that was not received to its end. `provider_details` keeps what has no common place (log probabilities,
+    citations, service tier, the provider's own finish word).
+    """
+
+    parts: Sequence[AssistantPart]
+    usage: Usage = NO_USAGE
+    model_name: str | None = None
+    provider_response_id: str | None = None
+    finish_reason: FinishReason | None = None
+    provider_details: dict[str, Any] | None = None
+    provider_name: str | None = None
+    refusal: str | None = None
+    interrupted: bool = False
+    kind: Literal['assistant'] = field(default='assistant', kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.parts.__class__ is not tuple:
+            object.__setattr__(self, 'parts', tuple(self.parts))
+
+
+@dataclass(frozen=True, slots=True)
+class ToolMessage:
+    """The answers to all tool calls of one response, in call order."""
+
+    parts: Sequence[ToolReturnPart]
+    kind: Literal['tool'] = field(default='tool', kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.parts.__class__ is not tuple:
+            object.__setattr__(self, 'parts', tuple(self.parts))
+
+
+Message: TypeAlias = Annotated[
+    SystemMessage | UserMessage | AssistantMessage | ToolMessage, Tagged()
+]
+"""One message of a conversation."""

@@ -1,0 +1,350 @@
+"""The contract every provider fulfils: `Model`, what it is asked (`RequestInfo`) and where it answers (`ResponseBuilder`).
+
+A model has one method, `respond(messages, info, out)`, an ordinary coroutine that pushes what it receives into `out` as
+it arrives. There is no second, non-streaming method: a model that was answered plainly pushes the whole answer at once,
+and may look at `out.watched` to choose which of the two to ask its server for. Because the builder belongs to the
+engine, a response that is cut short is never lost: what had arrived is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict, runtime_checkable
+
+
+from agent_graph.events import (
+    PartDelta,
+    PartDeltaEvent,
+    PartEndEvent,
+    PartStartEvent,
+    TextPartDelta,
+    ThinkingPartDelta,
+    ToolCallPartDelta,
+)
+from agent_graph.messages import AssistantMessage, AssistantPart, FinishReason, JsonValue, Message, TextPart, ThinkingPart, ToolCallPart
+from agent_graph.usage import NO_USAGE
+
+__all__ = [
+    'Model',
+    'ModelSettings',
+    'OutputSchema',
+    'PartSink',
+    'RequestInfo',
+    'ResponseBuilder',
+    'ToolChoice',
+    'ToolDefinition',
+]
+
+ToolChoice: TypeAlias = Literal['auto', 'required', 'none'] | Sequence[str]
+"""`auto` the model decides; `required` it must call some tool; `none` it must not; names: only these are offered."""
+
+
+class ModelSettings(TypedDict, total=False):
+    """How to ask a model; every key is optional, unknown ones are left to `extra_body`.
+
+    Settings of the model, the agent and the run are merged in this order, key by key.
+    """
+
+    max_tokens: int
+    """The most tokens of output."""
+    temperature: float
+    top_p: float
+    seed: int
+    stop_sequences: list[str]
+    presence_penalty: float
+    frequency_penalty: float
+    logit_bias: dict[str, int]
+    logprobs: bool
+    """Ask for log probabilities; they arrive in `AssistantMessage.provider_details['logprobs']`."""
+    top_logprobs: int
+    parallel_tool_calls: bool
+    """False: at most one tool call a response, where the provider can promise that."""
+    tool_choice: ToolChoice | Callable[[Any], ToolChoice]
+    """See `ToolChoice`; a function of the `RunContext` is asked before every request."""
+    reasoning_effort: Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh']
+    service_tier: str
+    user: str
+    """An end-user id for the provider's abuse monitoring."""
+    timeout: float
+    """Seconds for one request, its retries not included."""
+    extra_body: dict[str, JsonValue]
+    """Merged into the JSON body last, for what has no name here."""
+    extra_headers: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDefinition:
+    """A tool as it is offered to a model: the name and text it sees and a JSON schema of the arguments.
+
+    `strict=True` asks the provider to hold the model to the schema; `None` leaves that to the provider's mapping.
+    """
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    strict: bool | None = None
+    kind: Literal['function', 'output'] = 'function'
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSchema:
+    """The JSON schema an answer's text must follow, for models that can be held to one."""
+
+    name: str
+    schema: dict[str, Any]
+    description: str | None = None
+    strict: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestInfo:
+    """Everything about one request besides the messages.
+
+    `tools` are the function and output tools offered now; the tuple is the same object for as long as they do not
+    change. `tool_choice` is resolved (`settings` has no such key here). `output_schema` is set for native structured
+    output. `allow_text` is false when only a tool call can end the run. `scratch` lives as long as the run: a model may
+    keep there what it derives from `tools` or from earlier messages, under its own keys.
+    """
+
+    tools: tuple[ToolDefinition, ...] = ()
+    settings: ModelSettings = field(default_factory=ModelSettings)
+    tool_choice: Literal['auto', 'required', 'none'] | tuple[str, ...] = 'auto'
+    output_schema: OutputSchema | None = None
+    allow_text: bool = True
+    run_id: str = ''
+    step: int = 0
+    scratch: dict[Any, Any] = field(default_factory=dict[Any, Any])
+
+
+PartSink: TypeAlias = Callable[..., Awaitable[None]]
+"""`await sink(EventType, **fields)`: the engine adds the run's own fields and hands the event to the reader."""
+
+
+@runtime_checkable
+class Model(Protocol):
+    """A model that can be asked. Any object with these three members is one."""
+
+    @property
+    def name(self) -> str:
+        """The model, as its provider calls it."""
+        ...
+
+    @property
+    def provider(self) -> str:
+        """Who serves it, as genai-prices calls it where it knows it; used for prices, spans and errors."""
+        ...
+
+    async def respond(self, messages: Sequence[Message], info: RequestInfo, out: ResponseBuilder) -> None:
+        """Ask once and push the answer into `out`; raise a `ModelError` when there is none or not all of it."""
+        ...
+
+
+@dataclass(slots=True)
+class _Open:
+    """A part being received."""
+
+    of: Literal['text', 'thinking', 'tool_call']
+    pieces: list[str] = field(default_factory=list[str])
+    signature: str | None = None
+    tool_name: str = ''
+    tool_call_id: str = ''
+    args: dict[str, JsonValue] | None = None
+    details: dict[str, JsonValue] | None = None
+    kind: Literal['open'] = 'open'
+
+    def part(self) -> TextPart | ThinkingPart | ToolCallPart:
+        text = ''.join(self.pieces)
+        if self.of == 'text':
+            return TextPart(text, self.details)
+        if self.of == 'thinking':
+            return ThinkingPart(text, self.signature, self.details)
+        return ToolCallPart(self.tool_name, text if self.args is None else self.args, self.tool_call_id, self.details)
+
+
+class ResponseBuilder:
+    """Collects one response as it arrives and shows each piece to whoever watches.
+
+    A model pushes with `text`, `thinking`, `tool_call`, `part` and `message`, and sets `usage`, `finish_reason`,
+    `model_name` and the like as plain attributes. Parts are in order of first appearance. Text goes on in the open text
+    part until something else begins; parts that arrive interleaved are told apart by `key`.
+    """
+
+    __slots__ = (
+        '_by_key',
+        '_last',
+        '_parts',
+        '_sink',
+        'finish_reason',
+        'model_name',
+        'provider_details',
+        'provider_name',
+        'provider_response_id',
+        'refusal',
+        'usage',
+    )
+
+    def __init__(self, sink: PartSink | None = None, *, model_name: str | None = None, provider_name: str | None = None):
+        self._sink = sink
+        self._parts: list[_Open | AssistantPart] = []
+        self._by_key: dict[Hashable, int] = {}
+        self._last: tuple[str, Hashable] | None = None
+        self.usage = NO_USAGE
+        self.model_name = model_name
+        self.provider_name = provider_name
+        self.provider_response_id: str | None = None
+        self.finish_reason: FinishReason | None = None
+        self.refusal: str | None = None
+        self.provider_details: dict[str, Any] | None = None
+
+    @property
+    def watched(self) -> bool:
+        """Somebody reads the pieces as they come; when false, a plain answer serves as well."""
+        return self._sink is not None
+
+    @property
+    def started(self) -> bool:
+        """Something has been pushed: asking again from the start would repeat it."""
+        return bool(self._parts)
+
+    async def text(self, delta: str, *, key: Hashable = 'text', details: dict[str, JsonValue] | None = None) -> None:
+        """Append visible text; `key` tells text blocks apart where a protocol numbers them."""
+        await self._append('text', key, delta, details)
+
+    async def thinking(
+        self,
+        delta: str,
+        *,
+        key: Hashable = 'thinking',
+        signature: str | None = None,
+        details: dict[str, JsonValue] | None = None,
+    ) -> None:
+        """Append reasoning text; a `signature` is set on the part, replacing an earlier one."""
+        await self._append('thinking', key, delta, details, signature)
+
+    async def tool_call(
+        self,
+        key: Hashable,
+        *,
+        name: str = '',
+        args: str | dict[str, JsonValue] = '',
+        tool_call_id: str = '',
+        details: dict[str, JsonValue] | None = None,
+    ) -> None:
+        """Begin or continue the tool call `key`: `name` and `args` text are appended, `tool_call_id` is set once."""
+        index = self._by_key.get(('tool_call', key))
+        if index is None:
+            call = _Open('tool_call', tool_name=name, tool_call_id=tool_call_id, details=details)
+            if isinstance(args, dict):
+                call.args = args
+            elif args:
+                call.pieces.append(args)
+            self._by_key['tool_call', key] = len(self._parts)
+            await self._begin(call, ('tool_call', key))
+            return
+        call = self._parts[index]
+        assert isinstance(call, _Open)
+        call.tool_name += name
+        call.tool_call_id = call.tool_call_id or tool_call_id
+        call.details = details or call.details
+        if isinstance(args, dict):
+            call.args = args
+        elif args:
+            call.pieces.append(args)
+        if self._sink is not None:
+            text = args if isinstance(args, str) else ''
+            await self._delta(index, ToolCallPartDelta(text, name, tool_call_id or call.tool_call_id))
+
+    async def part(self, part: AssistantPart) -> None:
+        """Push a part that is complete as it stands."""
+        if self._last is not None:
+            await self._close_last()
+            self._last = None
+        self._parts.append(part)
+        if self._sink is not None:
+            index = len(self._parts) - 1
+            await self._sink(PartStartEvent, index=index, part=part)
+            await self._sink(PartEndEvent, index=index, part=part)
+
+    async def message(self, message: AssistantMessage) -> None:
+        """Push a whole response and take over its usage and details."""
+        for part in message.parts:
+            await self.part(part)
+        self.usage = message.usage
+        self.model_name = message.model_name or self.model_name
+        self.provider_name = message.provider_name or self.provider_name
+        self.provider_response_id = message.provider_response_id
+        self.finish_reason = message.finish_reason
+        self.refusal = message.refusal
+        self.provider_details = message.provider_details
+
+    async def finish(self) -> None:
+        """Close every open part; the engine calls this once the model has returned."""
+        self._last = None
+        for index, part in enumerate(self._parts):
+            if part.kind == 'open':
+                await self._close(index)
+
+    def build(self, *, interrupted: bool = False) -> AssistantMessage:
+        """The response as it stands."""
+        parts = tuple([p.part() if p.kind == 'open' else p for p in self._parts])
+        return AssistantMessage(
+            parts,
+            self.usage,
+            self.model_name,
+            self.provider_response_id,
+            self.finish_reason,
+            self.provider_details,
+            self.provider_name,
+            self.refusal,
+            interrupted,
+        )
+
+    async def _append(
+        self,
+        kind: Literal['text', 'thinking'],
+        key: Hashable,
+        delta: str,
+        details: dict[str, JsonValue] | None,
+        signature: str | None = None,
+    ) -> None:
+        full_key = (kind, key)
+        if full_key != self._last:
+            if not delta and signature is None and details is None:
+                return  # an empty piece opens no part: servers send them at the head of a tool call
+            await self._begin(_Open(kind, [delta] if delta else [], signature, details=details), full_key)
+            return
+        index = self._by_key[full_key]
+        part = self._parts[index]
+        assert isinstance(part, _Open)
+        part.pieces.append(delta)
+        part.signature = signature or part.signature
+        part.details = details or part.details
+        if self._sink is not None and (delta or signature):
+            await self._delta(
+                index, TextPartDelta(delta) if kind == 'text' else ThinkingPartDelta(delta, signature)
+            )
+
+    async def _begin(self, part: _Open, key: tuple[str, Hashable]) -> None:
+        await self._close_last()
+        self._last = key
+        self._by_key[key] = len(self._parts)
+        self._parts.append(part)
+        if self._sink is not None:
+            await self._sink(PartStartEvent, index=len(self._parts) - 1, part=part.part())
+
+    async def _close_last(self) -> None:
+        """End the text or thinking part that was being received; tool calls may still go on interleaved."""
+        if self._last is not None and self._last[0] != 'tool_call':
+            await self._close(self._by_key[self._last])
+
+    async def _close(self, index: int) -> None:
+        part = self._parts[index]
+        if isinstance(part, _Open):
+            self._parts[index] = closed = part.part()
+            if self._sink is not None:
+                await self._sink(PartEndEvent, index=index, part=closed)
+
+    async def _delta(self, index: int, delta: PartDelta) -> None:
+        assert self._sink is not None
+        await self._sink(PartDeltaEvent, index=index, delta=delta)

@@ -1,0 +1,214 @@
+"""Reading a run's journal records as the walk they are: its steps, what each did, how long it took and what it cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Literal, TypeAlias
+
+from agent_graph.journal.entries import CallFinished, CallStarted, Ended, Entered, Record, RunStatus, Started
+from agent_graph.messages import (
+    AssistantMessage,
+    FilePart,
+    JsonValue,
+    Outcome,
+    ToolCallPart,
+    ToolMessage,
+    ToolReturnPart,
+)
+from agent_graph.usage import Spend, Usage, cost_of
+
+__all__ = ['Call', 'Step', 'StepState', 'Walk', 'read']
+
+StepState: TypeAlias = Literal['done', 'current', 'failed', 'cancelled']
+"""How a step stands: `current` is the last step of a run that has not ended."""
+
+
+@dataclass(slots=True)
+class Call:
+    """One tool call of a response. `outcome` is `None` until it is answered; `seconds` until it has run."""
+
+    tool_call_id: str
+    tool_name: str
+    args: JsonValue
+    outcome: Outcome | None = None
+    result: JsonValue = None
+    started: float | None = None
+    seconds: float | None = None
+    attempt: int = 0
+    usage: Usage | None = None
+    spends: tuple[Spend, ...] = ()
+
+    @property
+    def cost(self) -> Decimal | None:
+        """What agents run inside the call cost, in USD; `None` when nothing did or a price is unknown."""
+        return cost_of(self.spends) if self.spends else None
+
+
+@dataclass(slots=True)
+class Step:
+    """One node entered. `number` counts from 1, `seq` is its journal entry; `seconds` is `None` while it lasts.
+
+    `prompt` is what a `UserPrompt` took up, `reply` the response a `ModelRequest` got.
+    """
+
+    number: int
+    seq: int
+    node: str
+    entry: Entered
+    started: float
+    seconds: float | None = None
+    state: StepState = 'done'
+    calls: list[Call] = field(default_factory=list[Call])
+    prompt: str | tuple[str | FilePart, ...] | None = None
+    reply: AssistantMessage | None = None
+
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens of this step's own model response."""
+        return self.reply.usage if self.reply is not None else None
+
+    @property
+    def cost(self) -> Decimal | None:
+        """The price of this step's own model response in USD; `None` when unknown."""
+        return cost_of([_spend(self.reply)]) if self.reply is not None else None
+
+
+@dataclass(slots=True)
+class Walk:
+    """A whole run as its journal tells it. `seconds` counts to the newest record."""
+
+    started: Started | None = None
+    ended: Ended | None = None
+    steps: list[Step] = field(default_factory=list[Step])
+    seconds: float = 0.0
+
+    @property
+    def status(self) -> RunStatus:
+        return self.ended.status if self.ended is not None else 'running'
+
+    @property
+    def usage(self) -> Usage:
+        """Everything the run used, agents run inside its tools included."""
+        total = Usage(
+            requests=sum(step.node == 'ModelRequest' for step in self.steps),
+            tool_calls=sum(call.attempt > 0 for step in self.steps for call in step.calls),
+        )
+        for step in self.steps:
+            if step.usage is not None:
+                total = total + step.usage
+            for call in step.calls:
+                if call.usage is not None:
+                    total = total + call.usage
+        return total
+
+    @property
+    def cost(self) -> Decimal | None:
+        """The price of all responses in USD, agents run inside tools included; `None` if any is unknown."""
+        replies = [_spend(step.reply) for step in self.steps if step.reply is not None]
+        return cost_of([*replies, *(s for step in self.steps for call in step.calls for s in call.spends)])
+
+
+def read(records: Iterable[Record]) -> Walk:
+    """The walk these records of one run describe; they may end anywhere."""
+    walk = Walk()
+    first = last = None
+    for record in records:
+        first = record.time if first is None else first
+        last = record.time
+        _take(walk, record)
+    if first is not None and last is not None:
+        walk.seconds = max(0.0, last - first)
+    if walk.steps and walk.ended is None:
+        walk.steps[-1].state = 'current'
+    return walk
+
+
+def _take(walk: Walk, record: Record) -> None:
+    entry = record.entry
+    match entry:
+        case Started():
+            walk.started = entry
+        case Entered():
+            _enter(walk, record, entry)
+        case CallStarted():
+            call = _find(walk, entry.tool_call_id, entry.tool_name)
+            call.args, call.started, call.attempt = entry.args, record.time, entry.attempt
+        case CallFinished():
+            call = _find(walk, entry.part.tool_call_id, entry.part.tool_name)
+            call.seconds = max(0.0, record.time - call.started) if call.started is not None else None
+            call.usage, call.spends = entry.usage, entry.spends
+            _answer(call, entry.part)
+        case Ended():
+            _end(walk, record, entry)
+        case _:  # a pause or another entry that is no step of the walk
+            return
+
+
+def _enter(walk: Walk, record: Record, entry: Entered) -> None:
+    if walk.steps:
+        before = walk.steps[-1]
+        before.seconds = max(0.0, record.time - before.started)
+        if before.node == 'ModelRequest' and entry.response is not None:
+            before.reply = entry.response
+        if isinstance(entry.message, ToolMessage):
+            _answer_all(before, entry.message.parts)
+    step = Step(len(walk.steps) + 1, record.seq, entry.node, entry, record.time)
+    if entry.node == 'UserPrompt':
+        step.prompt = entry.prompt or (walk.started.prompt if walk.started is not None else None)
+    if entry.response is not None:
+        step.calls = [_asked(part) for part in entry.response.parts if isinstance(part, ToolCallPart)]
+    walk.steps.append(step)
+
+
+def _end(walk: Walk, record: Record, entry: Ended) -> None:
+    walk.ended = entry
+    if not walk.steps:
+        return
+    last = walk.steps[-1]
+    last.seconds = max(0.0, record.time - last.started)
+    if entry.message is not None:
+        _answer_all(last, entry.message.parts)
+    if entry.status != 'completed':
+        last.state = 'failed' if entry.status == 'failed' else 'cancelled'
+
+
+def _asked(part: ToolCallPart) -> Call:
+    return Call(part.tool_call_id, part.tool_name, _parsed(part.args))
+
+
+def _parsed(args: str | dict[str, JsonValue]) -> JsonValue:
+    if not isinstance(args, str):
+        return args
+    try:
+        return json.loads(args)
+    except ValueError:
+        return args
+
+
+def _find(walk: Walk, tool_call_id: str, tool_name: str) -> Call:
+    """The call of the newest step; one its response does not name is kept all the same, so that nothing is hidden."""
+    calls = walk.steps[-1].calls if walk.steps else []
+    for call in calls:
+        if call.tool_call_id == tool_call_id:
+            return call
+    call = Call(tool_call_id, tool_name, None)
+    calls.append(call)
+    return call
+
+
+def _answer(call: Call, part: ToolReturnPart) -> None:
+    call.outcome, call.result = part.outcome, part.content
+
+
+def _answer_all(step: Step, parts: Sequence[ToolReturnPart]) -> None:
+    found = {part.tool_call_id: part for part in parts}
+    for call in step.calls:
+        if (part := found.get(call.tool_call_id)) is not None:
+            _answer(call, part)
+
+
+def _spend(reply: AssistantMessage) -> Spend:
+    return Spend(reply.provider_name or '', reply.model_name or '', reply.usage)

@@ -1,0 +1,333 @@
+"""Drives a graph: `GraphRun` any pydantic-graph graph of `BaseNode`s, `AgentRun` the agent's, with its journal.
+
+A node is run by awaiting `node.run(ctx)`; what it returns is checked against the graph's edges. Nothing else happens
+between two nodes, so stepping by hand and running to the end are the same walk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast
+
+from pydantic_graph import BaseNode, End, Graph, GraphRunContext
+from typing_extensions import TypeVar
+
+from agent_graph.engine import ending
+from agent_graph.engine.channel import EventQueue
+from agent_graph.engine.graph import AGENT_EDGES, AGENT_GRAPH, Edges, edges_of
+from agent_graph.engine.nodes import FinalResult
+from agent_graph.engine.plan import RunDeps
+from agent_graph.engine.state import RunState
+from agent_graph.errors import GraphError, RunCancelled, UsageLimitExceeded
+from agent_graph.events import RunStarted
+from agent_graph.messages import JsonValue, Message
+from agent_graph.usage import Usage, cost_of
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+__all__ = ['AgentNode', 'AgentRun', 'GraphRun', 'RunResult']
+
+StateT = TypeVar('StateT', default=Any)
+DepsT = TypeVar('DepsT', default=Any)
+EndT = TypeVar('EndT', default=Any)
+Output = TypeVar('Output', default=str)
+
+AgentNode = BaseNode[RunState, RunDeps, FinalResult]
+"""Any node of an agent's graph."""
+
+
+class GraphRun(Generic[StateT, DepsT, EndT]):
+    """A walk through a graph, one node at a time or to its end.
+
+    `async for node in run` shows each node before it is run, the `End` last; `await run.next(node)` runs one. Raises
+    `GraphError` for a node that is not in the graph, or that a node returned without an edge to it.
+    """
+
+    def __init__(
+        self,
+        graph: Graph[StateT, DepsT, Any, Any],
+        start: BaseNode[StateT, DepsT, EndT],
+        ctx: GraphRunContext[StateT, DepsT],
+        *,
+        edges: Edges | None = None,
+    ) -> None:
+        self.ctx = ctx
+        self.next_node: BaseNode[StateT, DepsT, EndT] | End[EndT] = start
+        self._edges = edges_of(graph) if edges is None else edges
+        self._shown = False
+
+    @property
+    def state(self) -> StateT:
+        """The graph's state."""
+        return self.ctx.state
+
+    async def next(self, node: BaseNode[StateT, DepsT, EndT] | None = None) -> BaseNode[StateT, DepsT, EndT] | End[EndT]:
+        """Run `node` (by default the one that is next; it may also be changed, or another one) and return what follows."""
+        current: Any = self.next_node if node is None else node
+        edges = self._edges.get(current.__class__)
+        if edges is None:
+            raise self._not_drivable(current)
+        made = await current.run(self.ctx)
+        if made.__class__ not in edges:
+            raise self._no_edge(current, made, edges)
+        self.next_node = made
+        self._shown = False
+        return made
+
+    async def to_end(self) -> EndT:
+        """Run what is left and return the end's data."""
+        node = self.next_node
+        while node.__class__ is not End:
+            node = await self.next()
+        assert isinstance(node, End)
+        return node.data
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> BaseNode[StateT, DepsT, EndT] | End[EndT]:
+        if not self._shown:
+            self._shown = True
+            return self.next_node
+        if isinstance(self.next_node, End):
+            raise StopAsyncIteration
+        node = await self.next()
+        self._shown = True
+        return node
+
+    def _no_edge(self, current: Any, made: Any, edges: frozenset[type]) -> GraphError:
+        allowed = ', '.join(sorted(e.__name__ for e in edges))
+        return GraphError(
+            f'{type(current).__name__}.run returned {made!r}, and the graph has no edge to it; return one of: {allowed}, '
+            'or add it to the return annotation of run'
+        )
+
+    def _not_drivable(self, node: Any) -> GraphError:
+        if isinstance(node, End):
+            return GraphError('the run has ended: there is no next node')
+        known = ', '.join(sorted(n.__name__ for n in self._edges))
+        return GraphError(f'{node!r} is not a node of this graph; its nodes are: {known}')
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult(Generic[Output]):
+    """What a run ended with.
+
+    `messages` is the whole conversation, the history it was given included; `new_messages` what this run added.
+    `pending` lists what a paused run waits for. A run that was cancelled has no output.
+    """
+
+    output: Output
+    state: RunState = field(repr=False)
+    status: Literal['completed', 'cancelled', 'failed', 'paused'] = 'completed'
+    pending: tuple[JsonValue, ...] = ()
+
+    @property
+    def messages(self) -> list[Message]:
+        """The conversation, valid as the history of another run."""
+        return self.state.valid_messages()
+
+    @property
+    def new_messages(self) -> list[Message]:
+        """The messages this run added, without the instructions."""
+        return self.state.valid_messages()[self.state.new_from :]
+
+    @property
+    def usage(self) -> Usage:
+        """Requests, tool calls and tokens, agents run inside tools included."""
+        return self.state.usage
+
+    @property
+    def cost(self) -> Decimal | None:
+        """The price in USD; `None` when the price of some response is unknown."""
+        return cost_of(self.state.spends)
+
+    @property
+    def run_id(self) -> str:
+        """The run's id in its journal."""
+        return self.state.run_id
+
+    @property
+    def metadata(self) -> dict[str, JsonValue] | None:
+        """The metadata given to the run."""
+        return self.state.metadata
+
+
+class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
+    """A run of an agent, from `async with agent.iter(...) as run`.
+
+    Leaving the block before the end leaves the run where it is: with a journal that outlives it, `agent.resume(run_id)`
+    goes on from there. An exception inside a node ends the run as failed.
+    """
+
+    def __init__(self, start: AgentNode, ctx: GraphRunContext[RunState, RunDeps]) -> None:
+        super().__init__(AGENT_GRAPH, start, ctx, edges=AGENT_EDGES)
+        self._task: asyncio.Task[Any] | None = None
+        self._driven = False
+        self._cancelled = False
+        self._result: RunResult[Output] | None = None
+
+    @property
+    def run_id(self) -> str:
+        """The run's id in its journal."""
+        return self.ctx.state.run_id
+
+    @property
+    def messages(self) -> list[Message]:
+        """The conversation up to here, valid as the history of another run."""
+        return self.ctx.state.valid_messages()
+
+    @property
+    def usage(self) -> Usage:
+        """What the run has used up to here."""
+        return self.ctx.state.usage
+
+    @property
+    def result(self) -> RunResult[Output] | None:
+        """What the run ended with; `None` while it goes on."""
+        ended = self.ctx.state.ended
+        if self._result is None and ended is not None and ended.status != 'completed':
+            self._result = RunResult(cast('Output', None), self.ctx.state, ended.status)
+        return self._result
+
+    async def next(self, node: AgentNode | None = None) -> AgentNode | End[FinalResult]:
+        """Run `node` (by default the one that is next) and return what follows; the last is an `End`.
+
+        Raises `RunCancelled` once the run has been cancelled, and whatever error ended it.
+        """
+        current: Any = self.next_node if node is None else node
+        deps = self.ctx.deps
+        edges = self._edges.get(current.__class__)
+        if edges is None or deps.state.ended is not None:
+            raise self._refusal(current)
+        walked, deps.walked = deps.walked, None
+        if self._task is None:
+            self._task = asyncio.current_task()
+        try:
+            if walked is not None and walked[0] is current:
+                made = walked[1]
+            elif deps.deadline is None:
+                made = await current.run(self.ctx)
+            else:
+                made = await self._run_in_time(current, deps.deadline)
+            if made.__class__ not in edges:
+                raise self._no_edge(current, made, edges)
+            if made.__class__ is End:
+                await self._complete(made.data)
+        except asyncio.CancelledError:
+            await self._stopped()
+            raise
+        except Exception as error:
+            await ending.stop(deps, 'failed', error)
+            raise
+        finally:
+            if not self._driven:
+                self._task = None
+        self.next_node = made
+        self._shown = False
+        return made
+
+    async def to_end(self) -> FinalResult:
+        """Run what is left and return the end's data."""
+        self._task, self._driven = asyncio.current_task(), True
+        try:
+            node = self.next_node
+            while node.__class__ is not End:
+                node = await self.next()
+            return node.data  # pyright: ignore
+        finally:
+            self._task, self._driven = None, False
+
+    async def cancel(self) -> None:
+        """Stop the run now, from any task of its loop: what goes on is cancelled, what had finished is kept.
+
+        A `next` that is in progress raises `RunCancelled`. Does nothing to a run that has ended.
+        """
+        if self.ctx.state.ended is not None:
+            return
+        self._cancelled = True
+        if self._task is not None and self._task is not asyncio.current_task():
+            self._task.cancel()
+            return
+        await ending.stop(self.ctx.deps, 'cancelled', None)
+
+    async def _run_in_time(self, current: Any, deadline: float) -> Any:
+        loop = asyncio.get_running_loop()
+        left = deadline - self.ctx.deps.effects.now()
+        scope = asyncio.timeout_at(loop.time() + left)
+        try:
+            async with scope:
+                return await current.run(self.ctx)
+        except TimeoutError:
+            if not scope.expired():
+                raise
+            limits = self.ctx.state.limits
+            bound = limits.time_limit if limits is not None else None
+            raise UsageLimitExceeded(
+                f'time_limit={bound} s is over; raise it, or give the run less to do', limit='time_limit'
+            ) from None
+
+    async def _complete(self, final: FinalResult) -> None:
+        await ending.complete(
+            self.ctx.deps,
+            final.output,
+            message=final.message,
+            tool_name=final.tool_name,
+            tool_call_id=final.tool_call_id,
+        )
+        self._result = RunResult(final.output, self.ctx.state)
+
+    async def _stopped(self) -> None:
+        """The node in progress was cancelled: by `cancel()`, which becomes `RunCancelled`, or from outside."""
+        deps = self.ctx.deps
+        task = asyncio.current_task()
+        if self._cancelled and task is not None and task.uncancel() <= 0:
+            error = RunCancelled(f'run {deps.run_id} was cancelled; its messages are in error.messages')
+            await ending.stop(deps, 'cancelled', error)
+            ending.fill(error, deps)
+            raise error from None
+        await ending.stop(deps, 'cancelled', None)
+
+    def _refusal(self, current: Any) -> Exception:
+        ended = self.ctx.state.ended
+        if ended is None:
+            return self._not_drivable(current)
+        if ended.status == 'cancelled':
+            error = RunCancelled(f'run {self.run_id} was cancelled; start another run with its messages')
+            ending.fill(error, self.ctx.deps)
+            return error
+        return GraphError(f'run {self.run_id} has ended ({ended.status}); there is no next node')
+
+    async def __anext__(self) -> AgentNode | End[FinalResult]:
+        ended = self.ctx.state.ended
+        if ended is not None and ended.status != 'completed':
+            raise StopAsyncIteration
+        return await super().__anext__()
+
+    def watch(self, queue: EventQueue) -> None:
+        """Send the run's events to `queue` from now on."""
+        deps = self.ctx.deps
+        deps.events.queue = queue
+        deps.sink = deps.events
+
+    async def announce(self, *, resumed: bool = False) -> None:
+        """Show that the run begins, to whoever watches."""
+        deps = self.ctx.deps
+        if deps.sink is not None:
+            await deps.sink(RunStarted, agent=deps.agent_name, resumed=resumed)
+
+    async def close(self) -> None:
+        """Give the run free for others to go on with, if it has not ended."""
+        await self.ctx.deps.effects.release()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+

@@ -1,0 +1,35 @@
+"""Public tools for testing agents, models and journals: models that need no network, and suites for the contracts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agent_graph.testing.answers import Answer, AnswerFunction
+from agent_graph.testing.exercise import TestModel
+from agent_graph.testing.replay import ReplayModel
+from agent_graph.testing.scripted import FunctionModel, Request, ScriptedModel, ScriptItem
+
+if TYPE_CHECKING:
+    from agent_graph.testing.journal_suite import DurableJournalSuite, JournalSuite
+
+__all__ = [
+    'Answer',
+    'AnswerFunction',
+    'DurableJournalSuite',
+    'FunctionModel',
+    'JournalSuite',
+    'ReplayModel',
+    'Request',
+    'ScriptItem',
+    'ScriptedModel',
+    'TestModel',
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the suites when asked for: pytest can rewrite their asserts only before they are imported."""
+    if name in ('DurableJournalSuite', 'JournalSuite'):
+        from agent_graph.testing import journal_suite
+
+        return getattr(journal_suite, name)
+    raise AttributeError(f'module {__name__!r} has no attribute {name!r}')

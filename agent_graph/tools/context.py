@@ -1,0 +1,94 @@
+"""What a tool, an instruction function or an output check is told about the run it works in: `RunContext`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol
+
+from typing_extensions import TypeVar
+
+from agent_graph.messages import JsonValue, Message
+from agent_graph.usage import Usage
+
+__all__ = ['Deps', 'RunContext', 'RunView']
+
+Deps = TypeVar('Deps', default=None, contravariant=True)
+"""The type of the dependencies a user hands to a run."""
+
+_DepsOut = TypeVar('_DepsOut', default=None, covariant=True)
+
+
+class RunView(Protocol):
+    """The part of a run that a `RunContext` shows; the engine provides it."""
+
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def agent_name(self) -> str | None: ...
+    @property
+    def messages(self) -> Sequence[Message]: ...
+    @property
+    def usage(self) -> Usage: ...
+    @property
+    def step(self) -> int: ...
+    @property
+    def metadata(self) -> dict[str, JsonValue] | None: ...
+    async def emit(self, value: Any, tool_name: str | None, tool_call_id: str | None) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext(Generic[_DepsOut]):
+    """The run as user code sees it.
+
+    `deps` is what was passed to the run. `tool_name` and `tool_call_id` are set inside a tool; `retry` counts how often
+    in a row this tool (or the output) has already been sent back to the model, of at most `max_retries`. `partial` is
+    true in an output validator while the output is still streaming in.
+    """
+
+    deps: _DepsOut
+    run: RunView
+    tool_name: str | None = None
+    tool_call_id: str | None = None
+    retry: int = 0
+    max_retries: int = 0
+    partial: bool = False
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self.run.run_id
+
+    @property
+    def agent_name(self) -> str | None:
+        """The agent's name, if it has one."""
+        return self.run.agent_name
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The conversation up to here, the response being handled included."""
+        return self.run.messages
+
+    @property
+    def usage(self) -> Usage:
+        """What the run has used up to here, agents run inside its tools included."""
+        return self.run.usage
+
+    @property
+    def step(self) -> int:
+        """How many model requests the run has made."""
+        return self.run.step
+
+    @property
+    def metadata(self) -> dict[str, JsonValue] | None:
+        """The metadata passed to the run."""
+        return self.run.metadata
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt at this tool call, also after a crash: hand it to services that deduplicate."""
+        return f'{self.run_id}:{self.tool_call_id}'
+
+    async def emit(self, value: Any) -> None:
+        """Show `value` to whoever watches the run, as a `CustomEvent`; does nothing when nobody does."""
+        await self.run.emit(value, self.tool_name, self.tool_call_id)
