@@ -1,15 +1,18 @@
 """A graph-based agent execution engine: explicit typed nodes, one journal, any model.
 
-    from agent_graph import Agent
+from agent_graph import Agent
 
-    agent = Agent('openai:gpt-5-mini', instructions='Be brief.')
-    result = agent.run_sync('What is the capital of France?')
+agent = Agent('openai:gpt-5-mini', instructions='Be brief.')
+result = agent.run_sync('What is the capital of France?')
 """
+
+from pydantic_graph import End
 
 from agent_graph.agent import Agent, capture_run_messages
 from agent_graph.engine.nodes import HandleResponse, ModelRequest, UserPrompt
 from agent_graph.errors import (
     AgentGraphError,
+    AnswerError,
     CodecError,
     ConfigError,
     ContentFiltered,
@@ -70,16 +73,19 @@ from agent_graph.messages import (
 )
 from agent_graph.model import Model, ModelSettings, RequestInfo, ResponseBuilder, ToolDefinition
 from agent_graph.output import NativeOutput, PromptedOutput, TextOutput, ToolOutput
+from agent_graph.pending import Answer, ApprovalRequired, Pending, ToolApproved, ToolDenied
 from agent_graph.runner import AgentRun, GraphRun, RunResult
 from agent_graph.streaming import RunStream
-from agent_graph.tools import RunContext, Tool, ToolReturn, tool
+from agent_graph.tools import Retry, RunContext, Tool, ToolReturn, tool
 from agent_graph.usage import Usage, UsageLimits
-from pydantic_graph import End
 
 __all__ = [
     'Agent',
     'AgentGraphError',
     'AgentRun',
+    'Answer',
+    'AnswerError',
+    'ApprovalRequired',
     'AssistantMessage',
     'CodecError',
     'ConfigError',
@@ -116,9 +122,11 @@ __all__ = [
     'PartDeltaEvent',
     'PartEndEvent',
     'PartStartEvent',
+    'Pending',
     'PromptedOutput',
     'RequestInfo',
     'ResponseBuilder',
+    'Retry',
     'RunCancelled',
     'RunContext',
     'RunEnded',
@@ -138,10 +146,12 @@ __all__ = [
     'ThinkingPart',
     'ThinkingPartDelta',
     'Tool',
+    'ToolApproved',
     'ToolCallPart',
     'ToolCallPartDelta',
     'ToolDefinition',
     'ToolDefinitionError',
+    'ToolDenied',
     'ToolFailed',
     'ToolMessage',
     'ToolOutput',

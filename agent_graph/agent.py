@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, cast, overload
 
 from typing_extensions import TypeVar
 
 from agent_graph.engine.channel import EventQueue
-from agent_graph.engine.effects import new_owner
-from agent_graph.engine.plan import EndStrategy, Instructions, Plan
-from agent_graph.engine.start import LEASE_SECONDS, Order, captured, open_run, reopen_run
+from agent_graph.engine.plan import EndStrategy, Instructions, OnPending, Plan
+from agent_graph.engine.start import Order, captured, open_run, reopen_run
 from agent_graph.engine.state import fold
 from agent_graph.engine.stream import EventReader
 from agent_graph.errors import ConfigError, JournalError
 from agent_graph.journal import Journal
-from agent_graph.journal.entries import Record
 from agent_graph.messages import FilePart, JsonValue, Message
 from agent_graph.model import Model, ModelSettings
 from agent_graph.output import NativeOutput, PromptedOutput, TextOutput, ToolOutput
+from agent_graph.pending import Confirm
 from agent_graph.runner import AgentRun, RunResult
 from agent_graph.streaming import RunStream, events_of
 from agent_graph.tools import Tool
@@ -51,6 +50,10 @@ OutputType: TypeAlias = (
     | Sequence[Any]
 )
 """See `agent_graph.output` for what may stand here."""
+
+
+OnChange: TypeAlias = Literal['refuse', 'continue'] | Callable[[list[str]], bool]
+"""What to do when an agent is not what it was when a run of it stopped."""
 
 
 class _Unset:
@@ -124,7 +127,9 @@ class Agent(Generic[Deps, Output]):
         self._inferred: tuple[str, Model] | None = None
 
     def __repr__(self) -> str:
-        return f'Agent({self.model if isinstance(self.model, str) else type(self.model).__name__!r}, name={self.name!r})'
+        return (
+            f'Agent({self.model if isinstance(self.model, str) else type(self.model).__name__!r}, name={self.name!r})'
+        )
 
     # Declaring
 
@@ -200,17 +205,28 @@ class Agent(Generic[Deps, Output]):
         output_type: OutputType[Any] | None = None,
         run_id: str | None = None,
         metadata: dict[str, JsonValue] | None = None,
+        confirm: Confirm = 'per_tool',
+        on_pending: OnPending | None = None,
     ) -> RunResult[Output]:
         """Run to the end and return the result. Raises a `RunError` that carries the messages if it cannot."""
         order = self._order(
-            prompt, deps, message_history, model, model_settings, usage_limits, output_type, run_id, metadata
+            prompt,
+            deps,
+            message_history,
+            model,
+            model_settings,
+            usage_limits,
+            output_type,
+            run_id,
+            metadata,
+            confirm,
+            on_pending,
         )
         run = await self._begin(order)
         if run.ctx.deps.sink is not None:
             await run.announce()
         await run.to_end()
-        assert run.result is not None
-        return run.result
+        return run.finished()
 
     def run_sync(
         self,
@@ -224,6 +240,8 @@ class Agent(Generic[Deps, Output]):
         output_type: OutputType[Any] | None = None,
         run_id: str | None = None,
         metadata: dict[str, JsonValue] | None = None,
+        confirm: Confirm = 'per_tool',
+        on_pending: OnPending | None = None,
     ) -> RunResult[Output]:
         """`run`, from code that is not async; raises `ConfigError` where an event loop is running."""
         try:
@@ -243,6 +261,8 @@ class Agent(Generic[Deps, Output]):
                 output_type=output_type,
                 run_id=run_id,
                 metadata=metadata,
+                confirm=confirm,
+                on_pending=on_pending,
             )
         )
 
@@ -258,12 +278,24 @@ class Agent(Generic[Deps, Output]):
         output_type: OutputType[Any] | None = None,
         run_id: str | None = None,
         metadata: dict[str, JsonValue] | None = None,
+        confirm: Confirm = 'per_tool',
+        on_pending: OnPending | None = None,
     ) -> _Opening[Output]:
         """Walk node by node: `async with agent.iter(...) as run: async for node in run: ...`."""
         return _Opening(
             lambda: self._begin(
                 self._order(
-                    prompt, deps, message_history, model, model_settings, usage_limits, output_type, run_id, metadata
+                    prompt,
+                    deps,
+                    message_history,
+                    model,
+                    model_settings,
+                    usage_limits,
+                    output_type,
+                    run_id,
+                    metadata,
+                    confirm,
+                    on_pending,
                 )
             )
         )
@@ -280,13 +312,25 @@ class Agent(Generic[Deps, Output]):
         output_type: OutputType[Any] | None = None,
         run_id: str | None = None,
         metadata: dict[str, JsonValue] | None = None,
+        confirm: Confirm = 'per_tool',
+        on_pending: OnPending | None = None,
     ) -> RunStream[Output]:
         """Run and read as it goes: `async with agent.run_stream(...) as s: async for text in s.text(): ...`.
 
         The same run as with `run`: same tools, same output, same history. Leaving early cancels it.
         """
         order = self._order(
-            prompt, deps, message_history, model, model_settings, usage_limits, output_type, run_id, metadata
+            prompt,
+            deps,
+            message_history,
+            model,
+            model_settings,
+            usage_limits,
+            output_type,
+            run_id,
+            metadata,
+            confirm,
+            on_pending,
         )
         return RunStream(lambda queue: self._begin(order, queue))
 
@@ -302,13 +346,25 @@ class Agent(Generic[Deps, Output]):
         output_type: OutputType[Any] | None = None,
         run_id: str | None = None,
         metadata: dict[str, JsonValue] | None = None,
+        confirm: Confirm = 'per_tool',
+        on_pending: OnPending | None = None,
     ) -> EventReader[RunResult[Output]]:
         """Every event of the whole run in one iteration: `async for event in agent.run_stream_events(...)`.
 
         Works with and without `async with`; leaving the loop early cancels the run.
         """
         order = self._order(
-            prompt, deps, message_history, model, model_settings, usage_limits, output_type, run_id, metadata
+            prompt,
+            deps,
+            message_history,
+            model,
+            model_settings,
+            usage_limits,
+            output_type,
+            run_id,
+            metadata,
+            confirm,
+            on_pending,
         )
         return cast('EventReader[RunResult[Output]]', events_of(lambda queue: self._begin(order, queue)))
 
@@ -316,31 +372,47 @@ class Agent(Generic[Deps, Output]):
         self,
         run_id: str,
         *,
+        answers: Mapping[Any, Any] | None = None,
         deps: Deps | None = None,
         model: Model | str | None = None,
         model_settings: ModelSettings | None = None,
         output_type: OutputType[Any] | None = None,
+        on_change: OnChange = 'refuse',
+        on_pending: OnPending | None = None,
     ) -> RunResult[Output]:
         """Go on with a run that stopped, from its journal: nothing that was recorded is done again.
 
-        A run that has ended gives its result, without any effect. Limits, usage and id are those of the same run. Raises
-        `UnknownRun`, `RunLocked` while another process drives it, and `ConfigError` for an agent without a journal.
+        `answers` maps what a paused run waits for (a call id, the path of ids that ends with it, or the `Pending` itself)
+        to `ToolApproved`, `ToolDenied`, `Answer` or `ToolReturn`; what is not answered goes on waiting. A run that has
+        ended gives its result, and one that still waits its `pending`, without any effect. Limits, usage and id are those
+        of the same run. When the agent's tools or output have changed since, `on_change` decides: `'refuse'` names what
+        changed, `'continue'` goes on, and a function `(changes) -> bool` is asked.
+
+        Raises `UnknownRun`, `RunLocked` while another process drives it, `AnswerError` for an answer in doubt, and
+        `ConfigError` for a changed agent or one without a journal.
         """
-        journal = self._durable_journal()
-        order = self._order(None, deps, None, model, model_settings, None, output_type, None, None)
-        records = await journal.load(run_id)
-        state = fold(run_id, records)
-        if state.ended is not None:
-            return self._stored_result(order.plan, run_id, records)
-        lease = await journal.acquire(run_id, owner=new_owner(), ttl=LEASE_SECONDS)
-        records += await journal.load(run_id, after=records[-1].seq)
-        start, ctx = await reopen_run(order, run_id, journal, lease, records)
-        run: AgentRun[Output] = AgentRun(start, ctx)
+        run = await self._reopen(run_id, answers, deps, model, model_settings, output_type, on_change, on_pending)
         async with run:
             await run.announce(resumed=True)
             await run.to_end()
-        assert run.result is not None
-        return run.result
+        return run.finished()
+
+    def resume_iter(self, run_id: str, **options: Any) -> _Opening[Output]:
+        """`resume`, node by node: `async with agent.resume_iter(run_id) as run`. Takes the options of `resume`."""
+        return _Opening(lambda: self._reopen_with(run_id, options))
+
+    def resume_stream(self, run_id: str, **options: Any) -> RunStream[Output]:
+        """`resume`, read as it goes: `async with agent.resume_stream(run_id) as s`. Takes the options of `resume`."""
+        return RunStream(lambda queue: self._reopen_with(run_id, options, queue), resumed=True)
+
+    async def cancel(self, run_id: str) -> None:
+        """Cancel a stored run, from any process: whoever drives it is stopped at its next write, or within seconds.
+
+        Does nothing to a run that has ended. Raises `UnknownRun`.
+        """
+        from agent_graph.engine.control import cancel_run
+
+        await cancel_run(self._durable_journal(), run_id)
 
     # What the above have in common
 
@@ -355,6 +427,8 @@ class Agent(Generic[Deps, Output]):
         output_type: Any,
         run_id: str | None,
         metadata: dict[str, JsonValue] | None,
+        confirm: Confirm = 'per_tool',
+        on_pending: OnPending | None = None,
     ) -> Order:
         overrides = _overrides.get()
         mine = overrides.get(id(self), {}) if overrides else {}
@@ -373,13 +447,15 @@ class Agent(Generic[Deps, Output]):
             history,
             metadata or self.metadata,
             run_id,
+            confirm=confirm,
+            on_pending=on_pending,
         )
 
     async def _begin(self, order: Order, queue: EventQueue | None = None) -> AgentRun[Output]:
         if queue is not None:
             order.queue = queue
         start, ctx = await open_run(order)
-        return AgentRun(start, ctx)
+        return self._as_run(start, ctx) if ctx.state.ended is not None else AgentRun(start, ctx)
 
     def _model_for(self, model: Model | str | None) -> Model:
         chosen = self.model if model is None else model
@@ -425,6 +501,7 @@ class Agent(Generic[Deps, Output]):
             by_name,
             (*(t.definition for t in by_name.values()), *output.definitions),
             any(t.prepare is not None for t in by_name.values()),
+            any(t.external or t.requires_approval is not False for t in by_name.values()),
             output,
             tuple(self._instructions),
             tuple(self._validators),
@@ -437,21 +514,60 @@ class Agent(Generic[Deps, Output]):
 
     def _open_to_change(self, what: str) -> None:
         if self._plan is not None or self._plans:
-            raise ConfigError(f'{what} cannot be added: the agent has run already; register everything before the first run')
+            raise ConfigError(
+                f'{what} cannot be added: the agent has run already; register everything before the first run'
+            )
 
     def _durable_journal(self) -> Journal:
         if self.journal is None:
             raise ConfigError('the agent has no journal to resume from; pass journal=SQLiteJournal(path) to Agent')
         return self.journal
 
-    def _stored_result(self, plan: Plan, run_id: str, records: list[Record]) -> RunResult[Output]:
-        state = fold(run_id, records)
-        ended = state.ended
-        assert ended is not None
-        if not ended.output_stored:
-            raise JournalError('the run is complete, but its output has no JSON form and was not stored')
-        output = plan.output.load(ended.output, ended.tool_name) if ended.status == 'completed' else None
-        return RunResult(cast(Output, output), state, ended.status)
+    async def _reopen_with(
+        self, run_id: str, options: dict[str, Any], queue: EventQueue | None = None
+    ) -> AgentRun[Output]:
+        known = ('answers', 'deps', 'model', 'model_settings', 'output_type', 'on_change', 'on_pending')
+        unknown = [name for name in options if name not in known]
+        if unknown:
+            raise ConfigError(f'resume has no option {unknown[0]!r}; its options are: {", ".join(known)}')
+        given = {'on_change': 'refuse', **options}
+        return await self._reopen(run_id, *(given.get(name) for name in known), queue=queue)
+
+    async def _reopen(
+        self,
+        run_id: str,
+        answers: Any,
+        deps: Any,
+        model: Any,
+        settings: Any,
+        output_type: Any,
+        on_change: Any,
+        on_pending: Any,
+        *,
+        queue: EventQueue | None = None,
+    ) -> AgentRun[Output]:
+        from agent_graph.engine.control import check_change, record_answers
+
+        journal = self._durable_journal()
+        order = self._order(None, deps, None, model, settings, None, output_type, None, None, 'per_tool', on_pending)
+        order.queue = queue
+        state = fold(run_id, await journal.load(run_id))
+        if state.ended is None:
+            await check_change(state, order.plan, on_change)
+        if answers:
+            await record_answers(state, order.plan, journal, answers)
+        start, ctx = await reopen_run(order, run_id, journal)
+        return self._as_run(start, ctx)
+
+    def _as_run(self, start: Any, ctx: Any) -> AgentRun[Output]:
+        run: AgentRun[Output] = AgentRun(start, ctx)
+        ended = run.ctx.state.ended
+        if ended is not None and ended.status == 'completed':
+            if not ended.output_stored:
+                raise JournalError('the run is complete, but its output has no JSON form and was not stored')
+            output = ctx.deps.plan.output.load(ended.output, ended.tool_name)
+            run.restore(RunResult(cast(Output, output), run.ctx.state))
+        return run
 
 
 class _Opening(Generic[Output]):
@@ -489,5 +605,3 @@ def _listed(instructions: Instructions | Sequence[Instructions] | None) -> list[
     if isinstance(instructions, str) or callable(instructions):
         return [instructions]
     return list(instructions)
-
-

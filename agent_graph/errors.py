@@ -3,6 +3,7 @@
     AgentGraphError
     ├── ConfigError                    a declaration or the set-up is wrong: nothing has run yet
     │   └── ToolDefinitionError        one tool cannot be offered; names the tool and the place in its schema
+    ├── AnswerError                    an answer to a paused run is in doubt; nothing has run
     ├── MessageError                   a message list that cannot be read, written or sent
     ├── RunError                       a run could not go on; carries run_id, messages and usage
     │   ├── UsageLimitExceeded         a `UsageLimits` bound was reached
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     'AgentGraphError',
+    'AnswerError',
     'ArgumentsError',
     'CodecError',
     'ConfigError',
@@ -109,6 +111,10 @@ class ToolDefinitionError(ConfigError):
         super().__init__(message)
         self.tool_name = tool_name
         self.path = path
+
+
+class AnswerError(AgentGraphError):
+    """An answer to a paused run is in doubt: unknown, ambiguous, given before, of the wrong kind. Nothing has run."""
 
 
 class MessageError(AgentGraphError):

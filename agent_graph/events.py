@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-
-from agent_graph.messages import FilePart, JsonValue, TextPart, ThinkingPart, ToolCallPart, ToolReturnPart
+from agent_graph.messages import FilePart, TextPart, ThinkingPart, ToolCallPart, ToolReturnPart
+from agent_graph.pending import Pending
 
 __all__ = [
     'CustomEvent',
@@ -187,7 +187,7 @@ class FinalResultEvent(Event):
 class RunPaused(Event):
     """The run waits for people or other systems; `pending` says for what."""
 
-    pending: tuple[JsonValue, ...] = ()
+    pending: tuple[Pending, ...] = ()
     kind: Literal['run_paused'] = 'run_paused'
 
 

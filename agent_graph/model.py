@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict, runtime_checkable
 
-
 from agent_graph.events import (
     PartDelta,
     PartDeltaEvent,
@@ -22,7 +21,17 @@ from agent_graph.events import (
     ThinkingPartDelta,
     ToolCallPartDelta,
 )
-from agent_graph.messages import AssistantMessage, AssistantPart, FinishReason, JsonValue, Message, TextPart, ThinkingPart, ToolCallPart
+from agent_graph.messages import (
+    AssistantMessage,
+    AssistantPart,
+    FinishReason,
+    JsonValue,
+    Message,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+)
+from agent_graph.text import clean_text
 from agent_graph.usage import NO_USAGE
 
 __all__ = [
@@ -140,6 +149,9 @@ class Model(Protocol):
         ...
 
 
+REPLACEMENT = '\ufffd'
+
+
 @dataclass(slots=True)
 class _Open:
     """A part being received."""
@@ -151,10 +163,18 @@ class _Open:
     tool_call_id: str = ''
     args: dict[str, JsonValue] | None = None
     details: dict[str, JsonValue] | None = None
+    held: str = ''
     kind: Literal['open'] = 'open'
 
-    def part(self) -> TextPart | ThinkingPart | ToolCallPart:
-        text = ''.join(self.pieces)
+    def mend(self, delta: str) -> str:
+        """Text that can be encoded: half of a surrogate pair at the end is held back until the other half comes."""
+        text, self.held = self.held + delta, ''
+        if '\ud800' <= text[-1] <= '\udbff':
+            text, self.held = text[:-1], text[-1]
+        return clean_text(text)
+
+    def part(self, *, whole: bool = True) -> TextPart | ThinkingPart | ToolCallPart:
+        text = ''.join(self.pieces) + (REPLACEMENT if self.held and whole else '')
         if self.of == 'text':
             return TextPart(text, self.details)
         if self.of == 'thinking':
@@ -184,7 +204,9 @@ class ResponseBuilder:
         'usage',
     )
 
-    def __init__(self, sink: PartSink | None = None, *, model_name: str | None = None, provider_name: str | None = None):
+    def __init__(
+        self, sink: PartSink | None = None, *, model_name: str | None = None, provider_name: str | None = None
+    ):
         self._sink = sink
         self._parts: list[_Open | AssistantPart] = []
         self._by_key: dict[Hashable, int] = {}
@@ -312,18 +334,21 @@ class ResponseBuilder:
         if full_key != self._last:
             if not delta and signature is None and details is None:
                 return  # an empty piece opens no part: servers send them at the head of a tool call
-            await self._begin(_Open(kind, [delta] if delta else [], signature, details=details), full_key)
+            opened = _Open(kind, [], signature, details=details)
+            if delta:
+                opened.pieces.append(delta if delta.isascii() else opened.mend(delta))
+            await self._begin(opened, full_key)
             return
         index = self._by_key[full_key]
         part = self._parts[index]
         assert isinstance(part, _Open)
+        if delta and (part.held or not delta.isascii()):
+            delta = part.mend(delta)
         part.pieces.append(delta)
         part.signature = signature or part.signature
         part.details = details or part.details
         if self._sink is not None and (delta or signature):
-            await self._delta(
-                index, TextPartDelta(delta) if kind == 'text' else ThinkingPartDelta(delta, signature)
-            )
+            await self._delta(index, TextPartDelta(delta) if kind == 'text' else ThinkingPartDelta(delta, signature))
 
     async def _begin(self, part: _Open, key: tuple[str, Hashable]) -> None:
         await self._close_last()
@@ -331,7 +356,7 @@ class ResponseBuilder:
         self._by_key[key] = len(self._parts)
         self._parts.append(part)
         if self._sink is not None:
-            await self._sink(PartStartEvent, index=len(self._parts) - 1, part=part.part())
+            await self._sink(PartStartEvent, index=len(self._parts) - 1, part=part.part(whole=False))
 
     async def _close_last(self) -> None:
         """End the text or thinking part that was being received; tool calls may still go on interleaved."""
@@ -343,6 +368,9 @@ class ResponseBuilder:
         if isinstance(part, _Open):
             self._parts[index] = closed = part.part()
             if self._sink is not None:
+                if part.held:
+                    kind = TextPartDelta if part.of == 'text' else ThinkingPartDelta
+                    await self._delta(index, kind(REPLACEMENT))
                 await self._sink(PartEndEvent, index=index, part=closed)
 
     async def _delta(self, index: int, delta: PartDelta) -> None:

@@ -14,10 +14,11 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_jsonable_python
 from typing_extensions import TypedDict, TypeVar
 
-from agent_graph.messages import JsonValue
 from agent_graph.errors import ConfigError
+from agent_graph.messages import JsonValue
 from agent_graph.model import OutputSchema, ToolDefinition
 from agent_graph.output import NativeOutput, PromptedOutput, TextOutput, ToolOutput
+from agent_graph.text import clean_json
 from agent_graph.tools.arguments import check_value
 from agent_graph.tools.schema import FunctionSchema, function_schema
 
@@ -118,7 +119,7 @@ class OutputPlan(Generic[Output]):
     def dump(self, value: Any) -> tuple[bool, JsonValue]:
         """(True, JSON form) of an output, or (False, None) if it has none."""
         try:
-            return True, to_jsonable_python(value, inf_nan_mode='strings')
+            return True, clean_json(to_jsonable_python(value, inf_nan_mode='strings'))
         except PydanticSerializationError:
             return False, None
 
@@ -233,7 +234,9 @@ def _reader(target: Any) -> Reader:
 def _is_function(target: Any) -> bool:
     if inspect.isclass(target) or get_origin(target) is not None:
         return False
-    return inspect.isroutine(target) or (callable(target) and not hasattr(target, '__value__') and not _is_special(target))
+    return inspect.isroutine(target) or (
+        callable(target) and not hasattr(target, '__value__') and not _is_special(target)
+    )
 
 
 def _is_special(target: Any) -> bool:
@@ -272,5 +275,3 @@ def _without_fence(text: str) -> str:
     """JSON in a Markdown fence is what many models answer when asked for JSON."""
     match = _FENCE.match(text)
     return match[1] if match else text
-
-

@@ -28,7 +28,7 @@ def infer_model(name: str) -> Model:
     extra to install where one is known), and when the provider cannot be loaded.
     """
     provider, colon, model_name = name.partition(':')
-    if not colon or not provider or not model_name:
+    if not colon or not provider:  # an empty model name is the provider's business: `local:` means its default
         raise ConfigError(f'{name!r} is no model name; write provider:name, such as "openai:gpt-5-mini"')
     import sys
 
@@ -45,9 +45,14 @@ def infer_model(name: str) -> Model:
 @lru_cache(maxsize=8)
 def _installed(path: tuple[str, ...]) -> dict[str, EntryPoint]:
     """The providers found along `path`, by name; looking takes milliseconds, so it is done once for each path."""
-    from importlib.metadata import entry_points
+    from importlib.metadata import distributions
 
-    return {entry.name: entry for entry in entry_points(group=GROUP)}
+    found: dict[str, EntryPoint] = {}
+    for dist in distributions(path=list(path)):
+        for entry in dist.entry_points:
+            if entry.group == GROUP:
+                found.setdefault(entry.name, entry)
+    return found
 
 
 def _made(entry: EntryPoint, name: str, model_name: str) -> Any:

@@ -20,9 +20,12 @@ from agent_graph.engine.graph import AGENT_EDGES, AGENT_GRAPH, Edges, edges_of
 from agent_graph.engine.nodes import FinalResult
 from agent_graph.engine.plan import RunDeps
 from agent_graph.engine.state import RunState
-from agent_graph.errors import GraphError, RunCancelled, UsageLimitExceeded
+from agent_graph.errors import ConfigError, GraphError, RunCancelled
 from agent_graph.events import RunStarted
-from agent_graph.messages import JsonValue, Message
+from agent_graph.journal.entries import Enqueued
+from agent_graph.messages import JsonValue, Message, UserMessage
+from agent_graph.pending import PauseSignal, Pending
+from agent_graph.text import clean_data
 from agent_graph.usage import Usage, cost_of
 
 if TYPE_CHECKING:
@@ -49,7 +52,7 @@ class GraphRun(Generic[StateT, DepsT, EndT]):
     def __init__(
         self,
         graph: Graph[StateT, DepsT, Any, Any],
-        start: BaseNode[StateT, DepsT, EndT],
+        start: BaseNode[StateT, DepsT, EndT] | End[EndT],
         ctx: GraphRunContext[StateT, DepsT],
         *,
         edges: Edges | None = None,
@@ -64,7 +67,9 @@ class GraphRun(Generic[StateT, DepsT, EndT]):
         """The graph's state."""
         return self.ctx.state
 
-    async def next(self, node: BaseNode[StateT, DepsT, EndT] | None = None) -> BaseNode[StateT, DepsT, EndT] | End[EndT]:
+    async def next(
+        self, node: BaseNode[StateT, DepsT, EndT] | None = None
+    ) -> BaseNode[StateT, DepsT, EndT] | End[EndT]:
         """Run `node` (by default the one that is next; it may also be changed, or another one) and return what follows."""
         current: Any = self.next_node if node is None else node
         edges = self._edges.get(current.__class__)
@@ -123,7 +128,7 @@ class RunResult(Generic[Output]):
     output: Output
     state: RunState = field(repr=False)
     status: Literal['completed', 'cancelled', 'failed', 'paused'] = 'completed'
-    pending: tuple[JsonValue, ...] = ()
+    pending: tuple[Pending, ...] = ()
 
     @property
     def messages(self) -> list[Message]:
@@ -163,11 +168,8 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
     goes on from there. An exception inside a node ends the run as failed.
     """
 
-    def __init__(self, start: AgentNode, ctx: GraphRunContext[RunState, RunDeps]) -> None:
+    def __init__(self, start: AgentNode | End[FinalResult], ctx: GraphRunContext[RunState, RunDeps]) -> None:
         super().__init__(AGENT_GRAPH, start, ctx, edges=AGENT_EDGES)
-        self._task: asyncio.Task[Any] | None = None
-        self._driven = False
-        self._cancelled = False
         self._result: RunResult[Output] | None = None
 
     @property
@@ -187,11 +189,26 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
 
     @property
     def result(self) -> RunResult[Output] | None:
-        """What the run ended with; `None` while it goes on."""
-        ended = self.ctx.state.ended
-        if self._result is None and ended is not None and ended.status != 'completed':
-            self._result = RunResult(cast('Output', None), self.ctx.state, ended.status)
+        """What the run ended or paused with; `None` while it goes on."""
+        state = self.ctx.state
+        if self._result is None:
+            if state.ended is not None and state.ended.status != 'completed':
+                self._result = RunResult(cast('Output', None), state, state.ended.status)
+            elif state.paused and isinstance(self.next_node, End):
+                return RunResult(cast('Output', None), state, 'paused', state.waiting)
         return self._result
+
+    def finished(self) -> RunResult[Output]:
+        """The result of a run that has been driven to its end.
+
+        A run inside a tool that waits for people makes the runs around it wait too: raises `PauseSignal` to that end.
+        """
+        result = self.result
+        if result is None:  # drained
+            return RunResult(cast('Output', None), self.ctx.state, 'paused', ())
+        if result.status == 'paused' and self.ctx.deps.around is not None:
+            raise PauseSignal(result.pending)
+        return result
 
     async def next(self, node: AgentNode | None = None) -> AgentNode | End[FinalResult]:
         """Run `node` (by default the one that is next) and return what follows; the last is an `End`.
@@ -204,75 +221,86 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
         if edges is None or deps.state.ended is not None:
             raise self._refusal(current)
         walked, deps.walked = deps.walked, None
-        if self._task is None:
-            self._task = asyncio.current_task()
+        mine = deps.driver is None
+        if mine:
+            deps.driver = asyncio.current_task()
+        elif not deps.driven:
+            raise ConfigError(f'a node of run {deps.run_id} is being run already; wait for it before running another')
         try:
             if walked is not None and walked[0] is current:
                 made = walked[1]
             elif deps.deadline is None:
                 made = await current.run(self.ctx)
             else:
-                made = await self._run_in_time(current, deps.deadline)
+                made = await ending.in_time(deps, current, self.ctx, deps.deadline)
             if made.__class__ not in edges:
                 raise self._no_edge(current, made, edges)
             if made.__class__ is End:
-                await self._complete(made.data)
+                await self._end(made.data)
         except asyncio.CancelledError:
-            await self._stopped()
-            raise
+            error = await ending.cancelled(deps)
+            if error is None:
+                raise
+            raise error from None
         except Exception as error:
-            await ending.stop(deps, 'failed', error)
-            raise
+            made = await ending.failed(deps, error)
+            if made is error:
+                raise
+            raise made from error
         finally:
-            if not self._driven:
-                self._task = None
+            if mine:
+                deps.driver = None
         self.next_node = made
         self._shown = False
         return made
 
     async def to_end(self) -> FinalResult:
-        """Run what is left and return the end's data."""
-        self._task, self._driven = asyncio.current_task(), True
+        """Run what is left and return the end's data; with `drain()` asked for, stop before the next node."""
+        deps = self.ctx.deps
+        if deps.driver is None:
+            deps.driver, deps.driven = asyncio.current_task(), True
         try:
             node = self.next_node
             while node.__class__ is not End:
+                if deps.drain_asked:
+                    return FinalResult(None)
                 node = await self.next()
             return node.data  # pyright: ignore
         finally:
-            self._task, self._driven = None, False
+            deps.driver, deps.driven = None, False
 
     async def cancel(self) -> None:
         """Stop the run now, from any task of its loop: what goes on is cancelled, what had finished is kept.
 
         A `next` that is in progress raises `RunCancelled`. Does nothing to a run that has ended.
         """
+        deps = self.ctx.deps
+        if deps.state.ended is not None:
+            return
+        deps.cancel_asked = True
+        if deps.driver is not None and deps.driver is not asyncio.current_task():
+            deps.driver.cancel()
+            return
+        await ending.stop(deps, 'cancelled', None)
+
+    def drain(self) -> None:
+        """Stop after the node in progress; the run can be resumed. The driver gets a result with status `paused`."""
+        self.ctx.deps.drain_asked = True
+
+    async def enqueue(self, message: UserMessage | str) -> None:
+        """Give the run a message to send along with its next request; recorded at once."""
+        made = UserMessage(message) if isinstance(message, str) else message
         if self.ctx.state.ended is not None:
-            return
-        self._cancelled = True
-        if self._task is not None and self._task is not asyncio.current_task():
-            self._task.cancel()
-            return
-        await ending.stop(self.ctx.deps, 'cancelled', None)
+            raise self._refusal(self.next_node)
+        await self.ctx.deps.effects.record(Enqueued(clean_data(made)))
 
-    async def _run_in_time(self, current: Any, deadline: float) -> Any:
-        loop = asyncio.get_running_loop()
-        left = deadline - self.ctx.deps.effects.now()
-        scope = asyncio.timeout_at(loop.time() + left)
-        try:
-            async with scope:
-                return await current.run(self.ctx)
-        except TimeoutError:
-            if not scope.expired():
-                raise
-            limits = self.ctx.state.limits
-            bound = limits.time_limit if limits is not None else None
-            raise UsageLimitExceeded(
-                f'time_limit={bound} s is over; raise it, or give the run less to do', limit='time_limit'
-            ) from None
-
-    async def _complete(self, final: FinalResult) -> None:
+    async def _end(self, final: FinalResult) -> None:
+        deps = self.ctx.deps
+        if final.pending:
+            await ending.pause(deps, final.pending)
+            return
         await ending.complete(
-            self.ctx.deps,
+            deps,
             final.output,
             message=final.message,
             tool_name=final.tool_name,
@@ -280,16 +308,9 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
         )
         self._result = RunResult(final.output, self.ctx.state)
 
-    async def _stopped(self) -> None:
-        """The node in progress was cancelled: by `cancel()`, which becomes `RunCancelled`, or from outside."""
-        deps = self.ctx.deps
-        task = asyncio.current_task()
-        if self._cancelled and task is not None and task.uncancel() <= 0:
-            error = RunCancelled(f'run {deps.run_id} was cancelled; its messages are in error.messages')
-            await ending.stop(deps, 'cancelled', error)
-            ending.fill(error, deps)
-            raise error from None
-        await ending.stop(deps, 'cancelled', None)
+    def restore(self, result: RunResult[Output]) -> None:
+        """Take over the result of a stored run that had ended."""
+        self._result = result
 
     def _refusal(self, current: Any) -> Exception:
         ended = self.ctx.state.ended
@@ -321,7 +342,13 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
 
     async def close(self) -> None:
         """Give the run free for others to go on with, if it has not ended."""
-        await self.ctx.deps.effects.release()
+        deps = self.ctx.deps
+        if deps.keeper is not None:
+            deps.keeper.stop()
+        if deps.tracing is not None:
+            deps.tracing.end('left', deps.state.usage, None)
+        if deps.state.ended is None and not deps.state.paused:
+            await deps.effects.release()
 
     async def __aenter__(self) -> Self:
         return self
@@ -330,4 +357,3 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-

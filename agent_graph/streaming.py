@@ -9,9 +9,10 @@ from typing import Any, Generic, Self
 from typing_extensions import TypeVar
 
 from agent_graph.engine.channel import EventQueue
+from agent_graph.engine.ending import fill
 from agent_graph.engine.stream import EventReader, text_pieces
 from agent_graph.engine.validators import run_validators
-from agent_graph.errors import ConfigError, ModelRetry
+from agent_graph.errors import ConfigError, ModelRetry, RunCancelled
 from agent_graph.events import (
     NodeStarted,
     PartDeltaEvent,
@@ -47,14 +48,15 @@ def events_of(open_run: Open) -> EventReader[RunResult[Any]]:
     return EventReader(_driver(open_run, _Holder()))
 
 
-def _driver(open_run: Open, holder: _Holder) -> Callable[[EventQueue], Awaitable[RunResult[Any]]]:
+def _driver(
+    open_run: Open, holder: _Holder, *, resumed: bool = False
+) -> Callable[[EventQueue], Awaitable[RunResult[Any]]]:
     async def drive(queue: EventQueue) -> RunResult[Any]:
         holder.run = run = await open_run(queue)
         async with run:
-            await run.announce()
+            await run.announce(resumed=resumed)
             await run.to_end()
-        assert run.result is not None
-        return run.result
+        return run.finished()
 
     return drive
 
@@ -65,9 +67,9 @@ class RunStream(EventReader[RunResult[Output]], Generic[Output]):
     Leaving the block before the end cancels the run; `s.messages` then ends with the partial response.
     """
 
-    def __init__(self, open_run: Open) -> None:
+    def __init__(self, open_run: Open, *, resumed: bool = False) -> None:
         self._holder = holder = _Holder()
-        super().__init__(_driver(open_run, holder))
+        super().__init__(_driver(open_run, holder, resumed=resumed))
 
     @property
     def run(self) -> AgentRun[Output]:
@@ -86,6 +88,12 @@ class RunStream(EventReader[RunResult[Output]], Generic[Output]):
     def usage(self) -> Usage:
         """What the run has used up to here."""
         return self.run.usage
+
+    def _cancelled(self) -> RunCancelled:
+        error = super()._cancelled()
+        if self._holder.run is not None:
+            fill(error, self._holder.run.ctx.deps)
+        return error
 
     def events(self) -> Self:
         """Every event of the run."""
@@ -114,9 +122,9 @@ class RunStream(EventReader[RunResult[Output]], Generic[Output]):
             if found and seen != [value]:
                 seen = [value]
                 yield value
-        final = (await self.finish()).output
-        if seen != [final]:
-            yield final
+        result = await self.finish()
+        if result.status == 'completed' and seen != [result.output]:
+            yield result.output
 
 
 class _Candidate:

@@ -6,9 +6,10 @@ stored or printed. Valid pairs become the one character they spell; a lone half 
 
 from __future__ import annotations
 
-from typing import TypeVar, cast
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar, cast
 
-__all__ = ['clean_json', 'clean_text']
+__all__ = ['clean_data', 'clean_json', 'clean_text']
 
 T = TypeVar('T')
 
@@ -35,11 +36,45 @@ def clean_json(value: T) -> T:
     return value
 
 
-def _clean(value: object) -> object:
+def clean_data(value: T) -> T:
+    """Any data made of dataclasses, tuples, dicts and strings, with every string put through `clean_text`.
+
+    The same object when there is nothing to do.
+    """
     if isinstance(value, str):
-        return clean_text(value)
-    if isinstance(value, dict):
-        return {_clean(key): _clean(item) for key, item in cast('dict[object, object]', value).items()}
+        return cast('T', clean_text(value))
     if isinstance(value, (list, tuple)):
-        return [_clean(item) for item in cast('list[object]', value)]
+        items = [clean_data(item) for item in cast('list[object]', value)]
+        if all(a is b for a, b in zip(items, cast('list[object]', value), strict=True)):
+            return cast('T', value)
+        return cast('T', tuple(items) if isinstance(value, tuple) else items)
+    if isinstance(value, dict):
+        return cast('T', clean_json(cast('dict[object, object]', value)))
+    if is_dataclass(value) and not isinstance(value, type):
+        cleaned = {f.name: clean_data(getattr(value, f.name)) for f in fields(value)}
+        changed = {k: v for k, v in cleaned.items() if v is not getattr(value, k)}
+        return replace(value, **changed) if changed else value
     return value
+
+
+def _clean(value: object) -> object:
+    """Without recursion: data nested too deeply for the native code comes here too."""
+    holder: list[object] = [None]
+    todo: list[tuple[object, Any, Any]] = [(value, holder, 0)]
+    while todo:
+        item, container, key = todo.pop()
+        if isinstance(item, dict):
+            copied = {_clean_key(name): inner for name, inner in cast('dict[object, object]', item).items()}
+            todo.extend((inner, copied, name) for name, inner in copied.items())
+            container[key] = copied
+        elif isinstance(item, (list, tuple)):
+            items = list(cast('list[object]', item))
+            todo.extend((inner, items, index) for index, inner in enumerate(items))
+            container[key] = items
+        else:
+            container[key] = clean_text(item) if isinstance(item, str) else item
+    return holder[0]
+
+
+def _clean_key(name: object) -> object:
+    return clean_text(name) if isinstance(name, str) else name

@@ -20,9 +20,9 @@ __all__ = ['app', 'main']
 
 app = typer.Typer(
     name='agent-graph',
-    help='Run agents, watch them, and see the graph they walk.',
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode='markdown',  # flows paragraphs; docstrings are written in it anyway
     pretty_exceptions_enable=False,
 )
 app.command()(run)

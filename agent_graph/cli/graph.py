@@ -14,7 +14,7 @@ __all__ = ['graph']
 
 
 def graph(
-    target: Annotated[str, typer.Argument(help=TARGET_HELP, show_default=False)],
+    target: Annotated[str, typer.Argument(metavar='TARGET', help=TARGET_HELP, show_default=False)],
     output: Annotated[
         Literal['mermaid', 'text', 'svg'],
         typer.Option('--format', help='mermaid for Markdown, plain text, or an SVG picture.'),

@@ -14,14 +14,16 @@ import typer
 from agent_graph.agent import Agent
 from agent_graph.cli.exits import CommandError, Exit
 from agent_graph.cli.stopping import Stopper
-from agent_graph.cli.targets import TARGET_HELP, load_agent
+from agent_graph.cli.targets import TARGET_HELP, load_agent, load_deps
 from agent_graph.cli.terminal import open_terminal
 from agent_graph.cli.view import JsonView, LiveView, Report, View
 from agent_graph.engine.effects import new_run_id
 from agent_graph.errors import ConfigError, JournalError, UnknownRun
 from agent_graph.journal import Journal
-from agent_graph.journal.entries import Ended, Record, RunStatus
+from agent_graph.journal.checks import status_of
+from agent_graph.journal.entries import Record, RunStatus
 from agent_graph.journal.sqlite import SQLiteJournal
+from agent_graph.model import Model
 
 __all__ = ['DEFAULT_JOURNAL', 'run']
 
@@ -30,11 +32,19 @@ DEFAULT_JOURNAL = Path('agent_graph.db')
 
 
 def run(
-    target: Annotated[str, typer.Argument(help=TARGET_HELP, show_default=False)],
-    prompt: Annotated[str, typer.Argument(help='What to ask; "-" reads it from standard input.', show_default=False)],
+    target: Annotated[str, typer.Argument(metavar='TARGET', help=TARGET_HELP, show_default=False)],
+    prompt: Annotated[
+        str, typer.Argument(metavar='PROMPT', help='What to ask; "-" reads it from standard input.', show_default=False)
+    ],
     model: Annotated[
         str | None,
         typer.Option(help='Another model than the agent\'s own, such as "openai:gpt-5-mini".', show_default=False),
+    ] = None,
+    deps: Annotated[
+        str | None,
+        typer.Option(
+            metavar='TARGET', help='The deps of the run: module:variable, a value or a function.', show_default=False
+        ),
     ] = None,
     journal: Annotated[
         Path | None,
@@ -65,9 +75,10 @@ def run(
     view: View = JsonView() if as_json else LiveView(open_terminal())
     chosen, where = _journal(agent, journal)
     agent.journal = chosen
+    given: dict[str, Any] = {'model': model, 'deps': load_deps(agent, deps), 'run_id': new_run_id()}
     watch = _Watch(agent, chosen, where, view, stream=not no_stream)
     try:
-        code = asyncio.run(watch.run(text, model))
+        code = asyncio.run(watch.run(text, given))
     finally:
         view.close()
     if watch.error is not None and show_traceback:
@@ -84,6 +95,12 @@ def _journal(agent: Agent[Any, Any], path: Path | None) -> tuple[Journal, str]:
     return SQLiteJournal(path), str(path)
 
 
+def _model_text(model: Model | str | None) -> str:
+    if model is None:
+        return 'no model'
+    return model if isinstance(model, str) else f'{model.provider}:{model.name}'
+
+
 class _Watch:
     """One run on the command line."""
 
@@ -95,28 +112,33 @@ class _Watch:
         self._stream = stream
         self.error: BaseException | None = None
 
-    async def run(self, prompt: str, model: str | None) -> Exit:
-        """Run to the end, or until a signal; show it; say how it ended."""
-        run_id = new_run_id()
+    async def run(self, prompt: str, given: dict[str, Any]) -> Exit:
+        """Run to the end, or until a signal; show it; say how it ended. `given` are the options of `agent.run`."""
         output: Any = None
         with Stopper() as stopper:
             try:
-                output = await self._drive(prompt, model, run_id)
+                output = await self._drive(prompt, given)
             except asyncio.CancelledError:
                 if not stopper.caught():
                     raise
             except Exception as error:  # shown in one line, with the run it belongs to
                 self.error = error
         try:
-            return await self._finish(run_id, output, stopper.exit)
+            return await self._finish(given['run_id'], output, stopper.exit)
         finally:
             await self._journal.aclose()
 
-    async def _drive(self, prompt: str, model: str | None, run_id: str) -> Any:
+    async def _drive(self, prompt: str, given: dict[str, Any]) -> Any:
         if not self._stream:
-            return (await self._agent.run(prompt, model=model, run_id=run_id)).output
-        async with self._agent.run_stream_events(prompt, model=model, run_id=run_id) as events:
+            return (await self._agent.run(prompt, **given)).output
+        async with self._agent.run_stream_events(prompt, **given) as events:
+            begun = False
             async for event in events:
+                if not begun:
+                    begun = True
+                    self._view.begin(
+                        self._agent.name or 'agent', _model_text(given['model'] or self._agent.model), prompt
+                    )
                 self._view.show(event)
             return (await events.finish()).output
 
@@ -150,8 +172,7 @@ _CODES: dict[RunStatus, Exit] = {'completed': Exit.COMPLETED, 'paused': Exit.PAU
 
 
 def _status(records: list[Record]) -> RunStatus:
-    last = records[-1].entry
-    return last.status if isinstance(last, Ended) else 'running'
+    return status_of(records[-1].entry)
 
 
 def _one_line(error: BaseException) -> str:

@@ -16,7 +16,7 @@ from pydantic_graph import Graph
 from agent_graph.agent import Agent
 from agent_graph.cli.exits import CommandError
 
-__all__ = ['TARGET_HELP', 'load_agent', 'load_graph']
+__all__ = ['TARGET_HELP', 'load_agent', 'load_deps', 'load_graph']
 
 TARGET_HELP = 'What to work on: module:variable or path/to/file.py:variable.'
 
@@ -33,10 +33,31 @@ def load_graph(target: str) -> Agent[Any, Any] | Graph[Any, Any, Any, Any]:
     return _pick(module, name, target, (Agent, Graph), 'an Agent or a pydantic-graph Graph')
 
 
+def load_deps(agent: Agent[Any, Any], target: str | None) -> Any:
+    """What to pass as `deps`: the value `target` names, or what it returns if it is a function or a class.
+
+    Raises `CommandError` if the agent says it needs deps and there is no target.
+    """
+    if target is None:
+        wanted: Any = agent.deps_type
+        if isinstance(wanted, type) and wanted is not type(None):  # a union may well allow None
+            raise CommandError(
+                f'the agent needs deps of type {wanted.__name__}; '
+                'pass --deps module:variable, the value or a function that makes it'
+            )
+        return None
+    module, name = _load(target)
+    value = _pick(module, name, target, (object,), 'a value')
+    if not callable(value):
+        return value
+    try:
+        return value()
+    except Exception as error:  # the user's own code
+        raise CommandError(f'--deps {target!r} could not be called: {type(error).__name__}: {error}') from error
+
+
 def _load(target: str) -> tuple[ModuleType, str]:
-    where, _, name = target.rpartition(':')
-    if not where:
-        where, name = target, ''
+    where, name = _split(target)
     is_file = where.endswith('.py') or '/' in where
     if is_file and not Path(where).is_file():
         raise CommandError(
@@ -57,6 +78,11 @@ def _load(target: str) -> tuple[ModuleType, str]:
         raise _failed(target, error) from error
 
 
+def _split(target: str) -> tuple[str, str]:
+    where, _, name = target.rpartition(':')
+    return (where, name) if where else (target, '')
+
+
 def _load_module(name: str) -> ModuleType:
     if not name or not all(part.isidentifier() for part in name.split('.')):
         raise CommandError(f'target {name!r} is neither a module name nor a path that ends in .py')
@@ -70,6 +96,9 @@ def _load_file(path: Path) -> ModuleType:
     """Load a file as a module of its own name, with its folder importable, as `python file.py` would."""
     path = path.resolve()
     name = f'agent_graph_target_{path.stem}'
+    loaded = sys.modules.get(name)
+    if loaded is not None and loaded.__file__ == str(path):
+        return loaded  # named twice in one command: run once
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise CommandError(f'{str(path)!r} is not a Python file; its name must end in .py')
@@ -88,14 +117,15 @@ def _failed(target: str, error: BaseException) -> CommandError:
     where = (
         f' ({Path(last.filename).name}, line {last.lineno})' if last is not None and last.filename != __file__ else ''
     )
+    text = str(error)
     if isinstance(error, SyntaxError) and error.filename:
-        where = f' ({Path(error.filename).name}, line {error.lineno})'
-    return CommandError(f'target {target!r} cannot be imported: {type(error).__name__}: {error}{where}')
+        text, where = error.msg, f' ({Path(error.filename).name}, line {error.lineno})'
+    return CommandError(f'target {target!r} cannot be imported: {type(error).__name__}: {text}{where}')
 
 
 def _pick(module: ModuleType, name: str, target: str, kinds: tuple[type, ...], wanted: str) -> Any:
     found = [key for key, value in vars(module).items() if isinstance(value, kinds) and not key.startswith('_')]
-    where = target.rpartition(':')[0] or target
+    where, _ = _split(target)
     choices = ', '.join(f'{where}:{key}' for key in found) or f'none: assign {wanted} to a variable there'
     if not name:
         raise CommandError(f'target {target!r} does not say which variable; it has {choices}')

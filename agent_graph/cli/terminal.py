@@ -26,8 +26,8 @@ def printable(text: str) -> str:
 class Terminal(Protocol):
     """Where a view writes. `style` is a rich style; a plain terminal has none."""
 
-    def line(self, text: str, style: str = '', *, indent: int = 0) -> None:
-        """Write whole lines."""
+    def line(self, text: str, style: str = '', *, indent: int = 0, note: str = '') -> None:
+        """Write whole lines; `note` is put behind them, less bright."""
         ...
 
     def piece(self, text: str, style: str = '', *, indent: int = 0) -> None:
@@ -39,7 +39,7 @@ class Terminal(Protocol):
         ...
 
     def wait(self, text: str) -> None:
-        """Show that something is awaited, until the next thing is written."""
+        """Show that something is awaited, until the next thing is written or awaited."""
         ...
 
     def block(self, title: str, text: str) -> None:
@@ -67,9 +67,9 @@ class PlainTerminal:
         self._tail = ''
         self._indent = 0
 
-    def line(self, text: str, style: str = '', *, indent: int = 0) -> None:
+    def line(self, text: str, style: str = '', *, indent: int = 0, note: str = '') -> None:
         self.end_piece()
-        for line in printable(text).split('\n'):
+        for line in printable(text + note).split('\n'):
             self._write(line, indent)
 
     def piece(self, text: str, style: str = '', *, indent: int = 0) -> None:
@@ -105,10 +105,11 @@ class RichTerminal:
         self._status: Status | None = None
         self._open = False
 
-    def line(self, text: str, style: str = '', *, indent: int = 0) -> None:
+    def line(self, text: str, style: str = '', *, indent: int = 0, note: str = '') -> None:
         self._settle()
         pad = ' ' * indent
-        self._console.print(Text('\n'.join(pad + line for line in printable(text).split('\n')), style))
+        shown = Text('\n'.join(pad + line for line in printable(text).split('\n')), style)
+        self._console.print(Text.assemble(shown, (printable(note), 'dim')))
 
     def piece(self, text: str, style: str = '', *, indent: int = 0) -> None:
         pad = ' ' * indent
@@ -124,8 +125,12 @@ class RichTerminal:
             self._console.print()
 
     def wait(self, text: str) -> None:
+        shown = Text(printable(text), 'dim', overflow='ellipsis', no_wrap=True)
+        if self._status is not None:
+            self._status.update(shown)
+            return
         self._settle()
-        self._status = self._console.status(Text(printable(text), 'dim'), spinner='dots')
+        self._status = self._console.status(shown, spinner='dots')
         self._status.start()
 
     def block(self, title: str, text: str) -> None:

@@ -27,12 +27,13 @@ from agent_graph.events import (
     RunStarted,
     TextPartDelta,
     ThinkingPartDelta,
+    ToolCallPartDelta,
 )
 from agent_graph.journal.entries import Record, RunStatus
 from agent_graph.messages import FilePart, TextPart, ThinkingPart, ToolCallPart, ToolReturnPart
 from agent_graph.render import RunPicture
 from agent_graph.render.walk import read
-from agent_graph.render.wording import call_text, cost_text, seconds_text, tokens_text, value_text
+from agent_graph.render.wording import call_text, cost_text, seconds_text, tokens_text, value_text, waiting_text
 
 __all__ = ['JsonView', 'LiveView', 'Report', 'View']
 
@@ -55,6 +56,10 @@ class Report:
 class View(Protocol):
     """Shows a run."""
 
+    def begin(self, agent: str, model: str, prompt: str) -> None:
+        """Show what is about to run."""
+        ...
+
     def show(self, event: RunEvent) -> None:
         """Show one event."""
         ...
@@ -73,6 +78,9 @@ class JsonView:
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stdout
+
+    def begin(self, agent: str, model: str, prompt: str) -> None:
+        pass
 
     def show(self, event: RunEvent) -> None:
         self._write(event)
@@ -99,7 +107,7 @@ class JsonView:
         pass
 
     def _write(self, value: Any) -> None:
-        data = to_jsonable_python(value, bytes_mode='base64', fallback=repr)
+        data = _plain(value)
         print(json.dumps(data), file=self._stream, flush=True)  # ASCII only, so that any text can be written anywhere
 
 
@@ -109,6 +117,12 @@ class LiveView:
     def __init__(self, terminal: Terminal) -> None:
         self._out = terminal
         self._called: dict[str, float] = {}
+        self._asked: dict[tuple[str, ...], float] = {}
+        self._coming: dict[int, str] = {}
+
+    def begin(self, agent: str, model: str, prompt: str) -> None:
+        self._out.line(agent, 'bold', note=f' on {model}')
+        self._out.line(f'> {prompt}')
 
     def show(self, event: RunEvent) -> None:
         depth = 4 * len(event.path)
@@ -125,10 +139,10 @@ class LiveView:
                 self._result(event.part, event.time, depth + 2)
             case CustomEvent():
                 name = f'{event.tool_name}: ' if event.tool_name else ''
-                value = to_jsonable_python(event.value, fallback=repr)
+                value = _plain(event.value)
                 self._out.line(f'· {name}{value_text(value, _WIDE)}', 'magenta', indent=depth + 2)
             case RunPaused():
-                self._out.line(f'waiting for {len(event.pending)} answers', 'yellow', indent=depth + 2)
+                self._paused(event, depth + 2)
             case RunEnded():
                 self._ended(event, depth)
             case _:  # the final result is shown by the report
@@ -167,8 +181,13 @@ class LiveView:
         self._out.line(f'run {event.run_id}{agent} {word}', 'dim', indent=depth)
 
     def _node(self, event: NodeStarted, depth: int) -> None:
-        step = f' {event.step}' if event.node == 'ModelRequest' else ''
-        self._out.line(f'● {event.node}{step}', 'bold cyan', indent=depth)
+        note = ''
+        if event.node == 'ModelRequest':
+            note = f' {event.step}'
+            self._asked[event.path] = event.time
+        elif event.path in self._asked:
+            note = f'  (the model took {seconds_text(max(0.0, event.time - self._asked.pop(event.path)))})'
+        self._out.line(f'● {event.node}', 'bold cyan', indent=depth, note=note)
         if event.node == 'ModelRequest' and not event.path:
             self._out.wait('waiting for the model')
 
@@ -185,6 +204,19 @@ class LiveView:
             text, style = _piece(event)
             if text:
                 self._out.piece(text, style, indent=indent)
+            elif call := self._growing(event):
+                self._out.wait(call)
+
+    def _growing(self, event: PartStartEvent | PartDeltaEvent) -> str:
+        """A tool call that is coming in, as far as it has come."""
+        if isinstance(event, PartStartEvent) and isinstance(event.part, ToolCallPart):
+            args = event.part.args if isinstance(event.part.args, str) else ''
+            self._coming[event.index] = f'{event.part.tool_name} {args}'
+        elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, ToolCallPartDelta):
+            self._coming[event.index] = self._coming.get(event.index, '')[:_WIDE] + event.delta.args_delta
+        else:
+            return ''
+        return ' '.join(self._coming[event.index].split())
 
     def _call(self, part: ToolCallPart, time: float, indent: int) -> None:
         self._called[part.tool_call_id] = time
@@ -196,9 +228,14 @@ class LiveView:
         took = f'  ({seconds_text(max(0.0, time - began))})' if began is not None else ''
         text = value_text(part.content, _WIDE)
         if part.outcome == 'success':
-            self._out.line(f'✓ {part.tool_name}: {text}{took}', 'green', indent=indent)
+            self._out.line(f'✓ {part.tool_name}: {text}', 'green', indent=indent, note=took)
         else:
-            self._out.line(f'✗ {part.tool_name} {part.outcome}: {text}{took}', 'red', indent=indent)
+            self._out.line(f'✗ {part.tool_name} {part.outcome}: {text}', 'red', indent=indent, note=took)
+
+    def _paused(self, event: RunPaused, indent: int) -> None:
+        for pending in event.pending:
+            text = f'{call_text(pending.tool_name, pending.args, _WIDE)} {waiting_text(pending, _WIDE)}'
+            self._out.line(f'‖ {text}', 'bold yellow', indent=indent, note=f'  (call {pending.tool_call_id})')
 
     def _ended(self, event: RunEnded, depth: int) -> None:
         if event.path:
@@ -228,10 +265,15 @@ def _args(part: ToolCallPart) -> Any:
         return part.args
 
 
+def _plain(value: Any) -> Any:
+    """`value` as JSON data; what has no JSON form is shown as Python writes it."""
+    return to_jsonable_python(value, bytes_mode='base64', inf_nan_mode='strings', fallback=repr)
+
+
 def _output_text(output: Any) -> str:
     if isinstance(output, str):
         return output
-    return json.dumps(to_jsonable_python(output, fallback=repr), indent=2, ensure_ascii=False)
+    return json.dumps(_plain(output), indent=2, ensure_ascii=False)
 
 
 def _models(records: Sequence[Record]) -> list[str]:

@@ -122,7 +122,11 @@ class Budget:
         """True if some `tool_calls_limit` is used up."""
         for budget in self.chain():
             limits = budget.limits
-            if limits is not None and limits.tool_calls_limit is not None and budget.tool_calls >= limits.tool_calls_limit:
+            if (
+                limits is not None
+                and limits.tool_calls_limit is not None
+                and budget.tool_calls >= limits.tool_calls_limit
+            ):
                 return True
         return False
 
@@ -161,12 +165,13 @@ class Budget:
 class ActiveCall:
     """A tool call that is running: what the runs started inside it are a part of, and where their usage is counted."""
 
-    __slots__ = ('around', 'owner', 'requests', 'spends', 'tokens', 'tool_call_id', 'tool_calls')
+    __slots__ = ('around', 'children', 'owner', 'requests', 'spends', 'tokens', 'tool_call_id', 'tool_calls')
 
     def __init__(self, owner: object, tool_call_id: str, around: ActiveCall | None) -> None:
         self.owner = owner
         self.tool_call_id = tool_call_id
         self.around = around
+        self.children = 0
         self.requests = 0
         self.tool_calls = 0
         self.tokens: Usage | None = None
@@ -199,4 +204,3 @@ class ActiveCall:
         if not self.requests and not self.tool_calls:
             return None
         return Usage(requests=self.requests, tool_calls=self.tool_calls) + (self.tokens or Usage())
-

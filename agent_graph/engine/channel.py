@@ -17,25 +17,42 @@ CAPACITY = 64
 class EventQueue:
     """A bounded queue of events with an end."""
 
-    __slots__ = ('_queue', 'closed')
+    __slots__ = ('_ended', '_hurried', '_queue', 'closed')
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[RunEvent | None] = asyncio.Queue(CAPACITY)
+        self._hurried = False
+        self._ended = False
         self.closed = False
 
     async def put(self, event: RunEvent) -> None:
         """Hand over an event, waiting while the reader is behind; dropped once the reader has left."""
-        if not self.closed:
+        if self._hurried:
+            self._try_put(event)
+        elif not self.closed:
             await self._queue.put(event)
 
     async def get(self) -> RunEvent | None:
         """The next event, or `None` at the end."""
+        if self._ended and self._queue.empty():
+            return None
         return await self._queue.get()
 
     async def end(self) -> None:
         """No more events will come."""
-        if not self.closed:
+        self._ended = True
+        if self._hurried:
+            self._try_put(None)
+        elif not self.closed:
             await self._queue.put(None)
+
+    def hurry(self) -> None:
+        """The work was cancelled: from now on nothing waits for the reader, who may be gone; what finds no room is lost."""
+        self._hurried = True
+
+    def _try_put(self, event: RunEvent | None) -> None:
+        if not self.closed and not self._queue.full():
+            self._queue.put_nowait(event)
 
     def close(self) -> None:
         """The reader has left: nobody waits for room any more."""

@@ -19,7 +19,6 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-
 from agent_graph.engine import tool_calls
 from agent_graph.engine.plan import RunDeps
 from agent_graph.engine.response import cut_call, is_empty, refused, text_of
@@ -28,11 +27,14 @@ from agent_graph.errors import ArgumentsError, ModelRetry, UnexpectedModelBehavi
 from agent_graph.events import OutputToolCallEvent, OutputToolResultEvent
 from agent_graph.journal.entries import CallFinished, CallStarted
 from agent_graph.messages import AssistantMessage, JsonValue, ToolCallPart, ToolMessage, ToolReturnPart, UserMessage
+from agent_graph.messages.history import INTERRUPTED
+from agent_graph.pending import Pending
+from agent_graph.text import clean_text
 
 if TYPE_CHECKING:
     from agent_graph.output_plan import OutputTool
 
-__all__ = ['Again', 'Done', 'handle']
+__all__ = ['Again', 'Done', 'Wait', 'handle']
 
 ACCEPTED = 'Final result processed.'
 NOT_NEEDED = 'Not executed: a final result was already given.'
@@ -53,6 +55,13 @@ class Again:
 
 
 @dataclass(frozen=True, slots=True)
+class Wait:
+    """Everything that could run has run; the rest waits."""
+
+    pending: tuple[Pending, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """The run has its output."""
 
@@ -63,7 +72,7 @@ class Done:
     message: ToolMessage | None = None
 
 
-def handle(deps: RunDeps, response: AssistantMessage) -> Coroutine[Any, Any, Again | Done]:
+def handle(deps: RunDeps, response: AssistantMessage) -> Coroutine[Any, Any, Again | Done | Wait]:
     """Handle one response to its end."""
     if response.refusal is not None or response.finish_reason in ('refusal', 'content_filter'):
         raise refused(response)
@@ -112,10 +121,12 @@ def _again(deps: RunDeps, response: AssistantMessage, message: str) -> Again:
             f'the model gave no valid output in {allowed + 1} attempts{limit}; the last problem: {message} '
             'Raise output_retries, or look at the last response in error.messages'
         )
-    return Again(UserMessage(message), retry=True)
+    return Again(UserMessage(clean_text(message)), retry=True)
 
 
-async def _handle_calls(deps: RunDeps, response: AssistantMessage, calls: Sequence[ToolCallPart]) -> Again | Done:
+async def _handle_calls(
+    deps: RunDeps, response: AssistantMessage, calls: Sequence[ToolCallPart]
+) -> Again | Done | Wait:
     plan = deps.plan
     answers: dict[str, ToolReturnPart] = {}
     cut = cut_call(response)
@@ -129,11 +140,21 @@ async def _handle_calls(deps: RunDeps, response: AssistantMessage, calls: Sequen
         for call in functions:
             answers[call.tool_call_id] = ToolReturnPart(call.tool_name, NOT_NEEDED, call.tool_call_id, 'skipped')
     elif functions:
-        ready = tool_calls.look_at(deps, functions, answers)
+        state = deps.state
+        # A call may wait if its tool says so; one that was started, answered or denied before comes back after a stop.
+        gated = plan.gated or state.started or state.pending or state.denied or state.confirm == 'always'
+        ready = tool_calls.look_at(deps, functions, answers, hold=bool(gated))
+        deps.waiting = []
+        if gated and ready:
+            ready = await _sort_out(deps, ready, answers)
         if deps.sink is not None:
             await tool_calls.show_refused(deps, functions, answers)
         if ready:
             await tool_calls.run_all(deps, ready, answers)
+        if deps.waiting and winner is not None:
+            _skip_waiting(deps, functions, answers)
+        if deps.waiting:
+            return Wait(_in_call_order(deps, calls))
     message = ToolMessage(tuple([answers[c.tool_call_id] for c in calls]))
     if winner is not None:
         return Done(winner.output, winner.stored, winner.tool_name, winner.tool_call_id, message)
@@ -147,6 +168,28 @@ async def _handle_calls(deps: RunDeps, response: AssistantMessage, calls: Sequen
     return Again(message, retry=bool(outputs) and any([answers[c.tool_call_id].outcome == 'retry' for c in outputs]))
 
 
+def _skip_waiting(deps: RunDeps, functions: Sequence[ToolCallPart], answers: dict[str, ToolReturnPart]) -> None:
+    """Beside a settled output nothing waits: such calls are skipped."""
+    for call in functions:
+        if call.tool_call_id not in answers:
+            answers[call.tool_call_id] = ToolReturnPart(call.tool_name, NOT_NEEDED, call.tool_call_id, 'skipped')
+    deps.waiting = []
+
+
+async def _sort_out(
+    deps: RunDeps, ready: list[tool_calls.Call], answers: dict[str, ToolReturnPart]
+) -> list[tool_calls.Call]:
+    from agent_graph.engine.gates import sort_out  # the usual run needs none of it
+
+    ready = await sort_out(deps, ready, answers)
+    return tool_calls.reserve(deps, ready, answers) if ready else ready
+
+
+def _in_call_order(deps: RunDeps, calls: Sequence[ToolCallPart]) -> tuple[Pending, ...]:
+    place = {c.tool_call_id: i for i, c in enumerate(calls)}
+    return tuple(sorted(deps.waiting, key=lambda p: place[p.path[0] if p.path else p.tool_call_id]))
+
+
 def _check_budgets(deps: RunDeps, message: ToolMessage) -> None:
     """Raise if some tool, or the output, has been sent back to the model as often as it may be."""
     plan, state = deps.plan, deps.state
@@ -158,15 +201,30 @@ def _check_budgets(deps: RunDeps, message: ToolMessage) -> None:
         if output_tool is not None:
             allowed = plan.output_retries if output_tool.max_retries is None else output_tool.max_retries
             used = state.output_retries
-        else:
-            tool = plan.tools.get(name)
-            allowed = plan.retries if tool is None or tool.retries is None else tool.retries
+        elif name in plan.tools:
+            tool = plan.tools[name]
+            allowed = plan.retries if tool.retries is None else tool.retries
             used = state.retries.get(name, 0)
+        else:
+            allowed, used = plan.retries, _unknown_before(deps)
         if used >= allowed:
             raise UnexpectedModelBehavior(
                 f'tool {name!r} could not be called in {allowed + 1} attempts; the last problem: {part.content} '
                 'Raise retries, or look at the last response in error.messages'
             )
+
+
+def _unknown_before(deps: RunDeps) -> int:
+    """How many responses in a row have called tools that do not exist, whatever names they made up."""
+    plan, count = deps.plan, 0
+    for message in reversed(deps.state.messages[:-1]):
+        if message.kind == 'tool':
+            if not any(p.outcome == 'retry' and p.tool_name not in plan.tools for p in message.parts):
+                break
+            count += 1
+        elif message.kind != 'assistant':
+            break
+    return count
 
 
 async def _check_outputs(
@@ -200,7 +258,7 @@ async def _check_output(
         value, stored = await _output_value(deps, tool, call)
         part = ToolReturnPart(call.tool_name, ACCEPTED if first else NOT_USED, call.tool_call_id)
     except (ArgumentsError, ModelRetry) as error:
-        part = ToolReturnPart(call.tool_name, error.message, call.tool_call_id, 'retry')
+        part = ToolReturnPart(call.tool_name, clean_text(error.message), call.tool_call_id, 'retry')
     answers[call.tool_call_id] = part
     if deps.sink is not None:
         await deps.sink(OutputToolResultEvent, part=part)
@@ -221,11 +279,13 @@ async def _output_value(deps: RunDeps, tool: OutputTool, call: ToolCallPart) -> 
             raise ModelRetry(str(finished.part.content))
         value = plan.output.load(finished.output, call.tool_name)
         return await run_validators(deps, value), finished.output
+    if call.tool_call_id in deps.state.started:  # in flight when the process died: never run twice
+        raise ModelRetry(INTERRUPTED)
     await deps.effects.record(CallStarted(call.tool_call_id, call.tool_name, call.args, output=True))
     try:
         value = await _call_output_function(deps, tool, call, value)
     except ModelRetry as error:
-        part = ToolReturnPart(call.tool_name, error.message, call.tool_call_id, 'retry')
+        part = ToolReturnPart(call.tool_name, clean_text(error.message), call.tool_call_id, 'retry')
         await deps.effects.record(CallFinished(part))
         raise
     _, stored = plan.output.dump(value)
@@ -242,5 +302,3 @@ async def _call_output_function(deps: RunDeps, tool: OutputTool, call: ToolCallP
     work = deps.effects.call(schema.function, args, kwargs, is_async=schema.is_async)
     value: Any = await deps.effects.task(tool_calls.inside(deps, call.tool_call_id, work))
     return value
-
-

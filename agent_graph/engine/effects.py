@@ -21,7 +21,7 @@ from agent_graph.journal.entries import Entry, Record
 from agent_graph.messages import Message
 from agent_graph.model import Model, RequestInfo, ResponseBuilder
 
-__all__ = ['Effects', 'ToolTimeout', 'is_coroutine_function', 'new_owner', 'new_run_id', 'now']
+__all__ = ['Effects', 'ToolTimeout', 'is_coroutine_function', 'new_run_id', 'now']
 
 T = TypeVar('T')
 
@@ -46,11 +46,6 @@ def new_run_id() -> str:
     value = value & ~(0x3 << 62) | 0x2 << 62
     text = f'{value:032x}'
     return f'{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}'
-
-
-def new_owner() -> str:
-    """A name for this driver of a run: host, process and a random part, so that a lease can be told to be a dead one's."""
-    return f'{os.uname().nodename}/{os.getpid()}/{os.urandom(4).hex()}'
 
 
 def is_coroutine_function(function: Callable[..., Any]) -> bool:
@@ -95,9 +90,7 @@ class Effects:
         """Give the run free for another owner."""
         await self.journal.release(self.lease)
 
-    async def ask(
-        self, model: Model, messages: Sequence[Message], info: RequestInfo, out: ResponseBuilder
-    ) -> None:
+    async def ask(self, model: Model, messages: Sequence[Message], info: RequestInfo, out: ResponseBuilder) -> None:
         """Ask a model once; what it answers is in `out`, also when it is cut short."""
         await model.respond(messages, info, out)
         await out.finish()
@@ -106,9 +99,7 @@ class Effects:
         """Start work beside the run, with a copy of the caller's context variables."""
         return asyncio.create_task(work)
 
-    def wait(
-        self, tasks: set[asyncio.Task[T]]
-    ) -> Awaitable[tuple[set[asyncio.Task[T]], set[asyncio.Task[T]]]]:
+    def wait(self, tasks: set[asyncio.Task[T]]) -> Awaitable[tuple[set[asyncio.Task[T]], set[asyncio.Task[T]]]]:
         """Wait until at least one of the tasks is done: (done, still running)."""
         return asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 

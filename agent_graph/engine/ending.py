@@ -1,20 +1,87 @@
-"""How a run ends: its last entry, the events that say so, and what an error carries away."""
+"""How a node, and a run, ends: in time or not, cancelled, failed, paused or complete, and what an error carries away."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from agent_graph.engine.plan import RunDeps
 from agent_graph.engine.response import normalise, salvage
-from agent_graph.engine.state import is_sendable
-from agent_graph.errors import JournalError, RunError
-from agent_graph.events import FinalResultEvent, RunEnded
-from agent_graph.journal.entries import Ended, Entered
+from agent_graph.engine.state import RunState, is_sendable
+from agent_graph.errors import JournalConflict, JournalError, RunCancelled, RunError, UsageLimitExceeded
+from agent_graph.events import FinalResultEvent, RunEnded, RunPaused
+from agent_graph.journal.entries import Ended, Entered, Paused
 from agent_graph.messages import AssistantMessage, ToolMessage
 from agent_graph.messages.history import answer
+from agent_graph.pending import Pending
+from agent_graph.text import clean_text
 
-__all__ = ['complete', 'fill', 'stop']
+__all__ = ['cancelled', 'complete', 'failed', 'fill', 'in_time', 'pause', 'stop']
+
+
+async def in_time(deps: RunDeps, node: Any, ctx: Any, deadline: float) -> Any:
+    """Run a node, but not past the run's deadline (Unix seconds)."""
+    scope = asyncio.timeout_at(asyncio.get_running_loop().time() + deadline - deps.effects.now())
+    try:
+        async with scope:
+            return await node.run(ctx)
+    except TimeoutError:
+        if not scope.expired():
+            raise
+        bound = deps.state.limits.time_limit if deps.state.limits is not None else None
+        raise UsageLimitExceeded(
+            f'time_limit={bound} s is over; raise it, or give the run less to do',
+            limit='time_limit',
+            budget=deps.budget,
+        ) from None
+
+
+async def cancelled(deps: RunDeps) -> Exception | None:
+    """The task driving a node was cancelled: record that, and return the error to raise instead, if it was ours to cancel.
+
+    `None` means that the cancellation came from outside and must go on.
+    """
+    if deps.events.queue is not None:
+        deps.events.queue.hurry()
+    task = asyncio.current_task()
+    if deps.keeper is not None and deps.keeper.lost:
+        if task is not None:
+            task.uncancel()
+        return await lost(deps)
+    if not deps.cancel_asked:
+        await stop(deps, 'cancelled', None)
+        return None
+    if task is not None:
+        task.uncancel()
+    error = RunCancelled(f'run {deps.run_id} was cancelled; its messages are in error.messages')
+    await stop(deps, 'cancelled', error)
+    fill(error, deps)
+    return error
+
+
+async def failed(deps: RunDeps, error: Exception) -> Exception:
+    """A node raised `error`: record that, and return what to raise."""
+    if isinstance(error, JournalConflict) and deps.state.ended is None:
+        return await lost(deps, error)
+    await stop(deps, 'failed', error)
+    return error
+
+
+async def lost(deps: RunDeps, error: JournalConflict | None = None) -> Exception:
+    """The run has another owner: nothing more may be written. The error says whether that one cancelled it."""
+    deps.sink = None
+    if deps.keeper is not None:
+        deps.keeper.stop()
+    try:
+        status = (await deps.effects.journal.info(deps.run_id)).status
+    except JournalError:
+        status = 'running'
+    if status == 'cancelled':
+        made = RunCancelled(f'run {deps.run_id} was cancelled by another process')
+        fill(made, deps)
+        return made
+    return error or JournalConflict(f'run {deps.run_id} was taken over by another process; this one has stopped')
 
 
 async def complete(
@@ -28,11 +95,26 @@ async def complete(
     """Record that the run is complete, and show its output, which can no longer be taken back."""
     stored, value = deps.plan.output.dump(output)
     await deps.effects.record(Ended('completed', value, message, tool_name, output_stored=stored))
+    if deps.keeper is not None:
+        deps.keeper.stop()
     if deps.sink is not None:
         await deps.sink(FinalResultEvent, output=output, tool_name=tool_name, tool_call_id=tool_call_id)
         await deps.sink(RunEnded, status='completed')
     if deps.tracing is not None:
         deps.tracing.end('completed', deps.state.usage, None)
+
+
+async def pause(deps: RunDeps, pending: tuple[Pending, ...]) -> None:
+    """Record what the run waits for, and give it free: no process has to stay."""
+    await deps.effects.record(Paused(pending))
+    if deps.keeper is not None:
+        deps.keeper.stop()
+    await deps.effects.release()
+    if deps.sink is not None:
+        await deps.sink(RunPaused, pending=pending)
+        await deps.sink(RunEnded, status='paused')
+    if deps.tracing is not None:
+        deps.tracing.end('paused', deps.state.usage, None)
 
 
 async def stop(deps: RunDeps, status: Literal['failed', 'cancelled'], error: BaseException | None) -> None:
@@ -43,15 +125,10 @@ async def stop(deps: RunDeps, status: Literal['failed', 'cancelled'], error: Bas
     state = deps.state
     if state.ended is not None:
         return
-    text = None if error is None else str(error) or type(error).__name__
-    kind = None if error is None else type(error).__name__
-    partial = _partial(deps)
+    if deps.keeper is not None:
+        deps.keeper.stop()
     try:
-        if partial is None:
-            await deps.effects.record(Ended(status, None, state.closing(), error=text, error_type=kind))
-        else:  # in one commit: no crash may leave a partial response as if it were to be handled
-            ended = Ended(status, None, answer(partial, {}), error=text, error_type=kind)
-            await deps.effects.record(Entered('HandleResponse', response=partial), ended)
+        await _record_end(deps, state, status, error)
     except JournalError as failure:
         if error is None:
             raise
@@ -62,6 +139,20 @@ async def stop(deps: RunDeps, status: Literal['failed', 'cancelled'], error: Bas
         deps.tracing.end(status, state.usage, error)
     if deps.sink is not None:
         await deps.sink(RunEnded, status=status, error=None if error is None else str(error))
+
+
+async def _record_end(
+    deps: RunDeps, state: RunState, status: Literal['failed', 'cancelled'], error: BaseException | None
+) -> None:
+    text = None if error is None else clean_text(str(error) or type(error).__name__)
+    kind = None if error is None else type(error).__name__
+    partial = _partial(deps)
+    if partial is None:
+        await deps.effects.record(Ended(status, None, state.closing(), error=text, error_type=kind))
+        return
+    # In one commit: no crash may leave a partial response as if it were to be handled.
+    ended = Ended(status, None, answer(partial, {}), error=text, error_type=kind)
+    await deps.effects.record(Entered('HandleResponse', response=partial), ended)
 
 
 def _partial(deps: RunDeps) -> AssistantMessage | None:
@@ -75,9 +166,7 @@ def _partial(deps: RunDeps) -> AssistantMessage | None:
 
 
 def fill(error: RunError, deps: RunDeps) -> None:
-    """Give an error what every `RunError` carries; one that came from a run inside keeps its own."""
-    if error.run_id:
-        return
+    """Give an error what every `RunError` carries: the run it leaves, its messages and its usage."""
     error.run_id = deps.state.run_id
     error.messages = tuple(deps.state.valid_messages())
     error.usage = deps.state.usage

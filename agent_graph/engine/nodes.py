@@ -19,8 +19,9 @@ from agent_graph.engine.stream import NodeStream, RequestStream
 from agent_graph.errors import ConfigError
 from agent_graph.events import NodeStarted
 from agent_graph.journal.entries import Entered
-from agent_graph.messages import AssistantMessage, FilePart, JsonValue, Message, SystemMessage, ToolMessage, UserMessage
+from agent_graph.messages import AssistantMessage, FilePart, Message, SystemMessage, ToolMessage, UserMessage
 from agent_graph.model import RequestInfo, ResponseBuilder
+from agent_graph.pending import Pending
 from agent_graph.telemetry import (
     FINISH_REASONS,
     INPUT_TOKENS,
@@ -39,13 +40,16 @@ Ctx = GraphRunContext[RunState, RunDeps]
 
 @dataclass(slots=True)
 class FinalResult:
-    """What a run ended with: the output, the output tool that gave it, and the answers to the last response's calls."""
+    """What a run ended with: the output, the output tool that gave it, and the answers to the last response's calls.
+
+    With `pending` the walk ends here only for now: the run waits for these.
+    """
 
     output: Any
     tool_name: str | None = None
     tool_call_id: str | None = None
     message: ToolMessage | None = None
-    stored: JsonValue = None
+    pending: tuple[Pending, ...] = ()
 
 
 @dataclass
@@ -60,7 +64,9 @@ class UserPrompt(BaseNode[RunState, RunDeps, FinalResult]):
         system = await request.system_messages(deps)
         message = request.first_message(ctx.state)
         if message is None and not system and not ctx.state.messages:
-            raise ConfigError('there is nothing to send: pass a prompt or message_history, or give the agent instructions')
+            raise ConfigError(
+                'there is nothing to send: pass a prompt or message_history, or give the agent instructions'
+            )
         return ModelRequest(message, system or None)
 
 
@@ -82,8 +88,11 @@ class ModelRequest(BaseNode[RunState, RunDeps, FinalResult]):
         if deps.entered:  # resumed: the request was counted when it was first made
             deps.entered = False
         else:
+            again = state.at is not None and state.at.node == 'ModelRequest' and state.at.message is self.message
             deps.budget.reserve_request(beyond_tokens=final and not state.final_asked)
-            await enter(deps, Entered('ModelRequest', None, self.message, self.system, self.retry, final))
+            message = None if again else self.message  # the same node run again by hand brings nothing new
+            entry = Entered('ModelRequest', None, message, self.system, self.retry, final, tuple(state.queued))
+            await enter(deps, entry)
             if deps.around is not None:
                 deps.around.count_request()
         info = await request.prepare_request(deps, final=final or state.final_asked)
@@ -93,7 +102,7 @@ class ModelRequest(BaseNode[RunState, RunDeps, FinalResult]):
             await deps.effects.ask(model, tuple(state.messages), info, out)
         else:
             await _ask_traced(deps, tuple(state.messages), info, out)
-        made = response.normalise(out.build(), state)
+        deps.made = made = response.normalise(out.build(), state)
         deps.builder = None
         return HandleResponse(made)
 
@@ -114,20 +123,31 @@ class HandleResponse(BaseNode[RunState, RunDeps, FinalResult]):
 
     async def run(
         self, ctx: Ctx
-    ) -> Annotated[ModelRequest, Edge(label='tool results, or try again')] | Annotated[End[FinalResult], Edge(label='output')]:
-        deps = ctx.deps
-        if deps.entered:
+    ) -> (
+        Annotated[ModelRequest, Edge(label='tool results, or try again')]
+        | Annotated[End[FinalResult], Edge(label='output')]
+    ):
+        deps, state = ctx.deps, ctx.state
+        made = self.response
+        if deps.entered or (state.at is not None and state.at.response is made):  # resumed, or run again by hand
             deps.entered = False
         else:
-            await enter(deps, Entered('HandleResponse', response=self.response))
-            spend = Spend(self.response.provider_name or '', self.response.model_name or '', self.response.usage)
+            if made is not deps.made:  # a node made by hand
+                self.response = made = response.normalise(made, state)
+            plan = deps.plan
+            offered = None if deps.offered is None or deps.offered is plan.definitions else deps.offered_names
+            await enter(deps, Entered('HandleResponse', response=made, offered=offered))
+            spend = Spend(made.provider_name or '', made.model_name or '', made.usage)
             if deps.around is not None:
                 deps.around.count_response(spend)
             deps.budget.spent(spend)
-        outcome = await dispatch.handle(deps, self.response)
-        if isinstance(outcome, dispatch.Again):
-            return ModelRequest(outcome.message, None, outcome.retry)
-        return End(FinalResult(outcome.output, outcome.tool_name, outcome.tool_call_id, outcome.message, outcome.stored))
+        outcome = await dispatch.handle(deps, made)
+        if outcome.__class__ is dispatch.Again:
+            return ModelRequest(outcome.message, None, outcome.retry)  # pyright: ignore
+        if isinstance(outcome, dispatch.Wait):
+            return End(FinalResult(None, pending=outcome.pending))
+        assert isinstance(outcome, dispatch.Done)
+        return End(FinalResult(outcome.output, outcome.tool_name, outcome.tool_call_id, outcome.message))
 
     def stream(self, ctx: Ctx) -> NodeStream:
         """Run this node and read its tool events: `async with node.stream(run.ctx) as stream: async for event in stream`."""

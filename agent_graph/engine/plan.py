@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-
 
 from agent_graph.engine.budget import ActiveCall, Budget
 from agent_graph.engine.channel import Sink
 from agent_graph.engine.effects import Effects
 from agent_graph.engine.state import RunState
 from agent_graph.events import CustomEvent
-from agent_graph.messages import JsonValue, Message
+from agent_graph.messages import AssistantMessage, JsonValue, Message
 from agent_graph.model import Model, ModelSettings, ResponseBuilder, ToolDefinition
+from agent_graph.pending import Pending
 from agent_graph.tools import RunContext, Tool
 from agent_graph.usage import Usage
 
 if TYPE_CHECKING:
+    from agent_graph.engine.lease import Keeper
     from agent_graph.output_plan import OutputPlan
     from agent_graph.telemetry import RunTracing
 
-__all__ = ['EndStrategy', 'Instructions', 'Plan', 'RunDeps', 'active_call']
+__all__ = ['EndStrategy', 'Instructions', 'OnPending', 'Plan', 'RunDeps', 'active_call']
 
 EndStrategy: TypeAlias = Literal['early', 'graceful', 'exhaustive']
 """What happens to the other calls of a response whose output is valid: see `agent_graph.engine.dispatch`."""
 
 Instructions: TypeAlias = str | Callable[..., Any]
 """A text, or a function (sync or async, with or without a `RunContext`) that returns one or `None`."""
+
+OnPending: TypeAlias = Callable[[Pending], Any]
+"""Answers what a run waits for while it waits, sync or async, instead of pausing it."""
 
 active_call: ContextVar[ActiveCall | None] = ContextVar('agent_graph_active_call', default=None)
 """The tool call the current code runs in, so that a run started there knows what it is part of."""
@@ -42,6 +47,7 @@ class Plan:
     tools: Mapping[str, Tool]
     definitions: tuple[ToolDefinition, ...]
     prepared: bool
+    gated: bool
     output: OutputPlan[Any]
     instructions: tuple[Instructions, ...]
     validators: tuple[Callable[..., Any], ...]
@@ -50,6 +56,15 @@ class Plan:
     end_strategy: EndStrategy
     max_concurrency: int | None
     tool_timeout: float | None
+    _fingerprint: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue], compare=False, repr=False)
+
+    def fingerprint(self) -> dict[str, JsonValue]:
+        """What a stored run depends on, in short: a digest for each tool and its schema, and for the output."""
+        if not self._fingerprint:
+            from agent_graph.engine.fingerprint import fingerprint  # only runs that are stored need one
+
+            self._fingerprint.update(fingerprint(self))
+        return self._fingerprint
 
 
 @dataclass(slots=True)
@@ -71,8 +86,18 @@ class RunDeps:
     entered: bool = False
     scratch: dict[Any, Any] = field(default_factory=dict[Any, Any])
     offered: tuple[ToolDefinition, ...] | None = None
-    offered_names: frozenset[str] | None = None
+    offered_names: tuple[str, ...] | None = None
+    made: AssistantMessage | None = None
     deadline: float | None = None
+    driver: asyncio.Task[Any] | None = None
+    driven: bool = False
+    cancel_asked: bool = False
+    drain_asked: bool = False
+    keeper: Keeper | None = None
+    on_pending: OnPending | None = None
+    woken: frozenset[str] = frozenset()
+    waiting: list[Pending] = field(default_factory=list[Pending])
+    asks: dict[str, int] = field(default_factory=dict[str, int])
     stop_values: dict[str, Any] = field(default_factory=dict[str, Any])
     walked: tuple[Any, Any] | None = None
 
@@ -104,6 +129,18 @@ class RunDeps:
         """Show a value to whoever watches."""
         if self.sink is not None:
             await self.sink(CustomEvent, value=value, tool_name=tool_name, tool_call_id=tool_call_id)
+
+    async def ask(self, tool_call_id: str | None, tool_name: str | None, question: str, schema: Any) -> Any:
+        """Ask a person from inside a tool."""
+        from agent_graph.engine.questions import ask  # few runs ask anything
+
+        return await ask(self, tool_call_id, tool_name, question, schema)
+
+    async def do_step(self, scope: str, name: str, function: Callable[[], Any]) -> Any:
+        """Do something once in the run's life."""
+        from agent_graph.engine.questions import do_step
+
+        return await do_step(self, scope, name, function)
 
     def context(self, *, retry: int = 0, max_retries: int = 0, partial: bool = False) -> RunContext[Any]:
         """The run as instruction functions and output checks see it."""

@@ -72,7 +72,7 @@ async def prepare_request(deps: RunDeps, *, final: bool) -> RequestInfo:
         tools = plan.output.definitions if final else await _prepared(deps)
     if tools is not deps.offered and tools != deps.offered:
         deps.offered = tools
-        deps.offered_names = frozenset([t.name for t in tools])
+        deps.offered_names = tuple([t.name for t in tools])
     tools = deps.offered or ()
     allow_text = plan.output.text != 'none' or plan.output.allow_none
     resolved: Any = 'auto' if allow_text or not tools else 'required'
@@ -106,9 +106,7 @@ async def _prepared(deps: RunDeps) -> tuple[ToolDefinition, ...]:
     return tuple(offered)
 
 
-def _resolve_choice(
-    plan: Plan, choice: Any, tools: tuple[ToolDefinition, ...], allow_text: bool, final: bool
-) -> Any:
+def _resolve_choice(plan: Plan, choice: Any, tools: tuple[ToolDefinition, ...], allow_text: bool, final: bool) -> Any:
     if not tools:
         return 'auto'
     if choice == 'none' and not allow_text and plan.output.definitions:
@@ -121,7 +119,9 @@ def _resolve_choice(
     names = _names(choice)
     unknown = [n for n in names if n not in {t.name for t in tools}]
     if unknown:
-        raise ConfigError(f'tool_choice names {unknown!r}, which are not among the tools offered: {[t.name for t in tools]!r}')
+        raise ConfigError(
+            f'tool_choice names {unknown!r}, which are not among the tools offered: {[t.name for t in tools]!r}'
+        )
     return names
 
 

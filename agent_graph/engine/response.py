@@ -9,7 +9,7 @@ from typing import Any
 from agent_graph.engine.state import RunState
 from agent_graph.errors import ContentFiltered
 from agent_graph.messages import AssistantMessage, AssistantPart, TextPart, ThinkingPart, ToolCallPart
-from agent_graph.text import clean_json, clean_text
+from agent_graph.text import clean_data, clean_json, clean_text
 
 __all__ = ['cut_call', 'is_empty', 'normalise', 'refused', 'salvage', 'text_of']
 
@@ -31,9 +31,12 @@ def normalise(response: AssistantMessage, state: RunState) -> AssistantMessage:
             taken.add(call_id)
         elif part.kind != 'file' and not part.content.isascii():
             break
+        if part.provider_details is not None:
+            break
     else:
-        return response
-    return _normalised(response, state)
+        if response.provider_details is None and response.refusal is None:
+            return response
+    return _normalised(clean_data(response), state)
 
 
 def _normalised(response: AssistantMessage, state: RunState) -> AssistantMessage:

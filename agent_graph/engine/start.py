@@ -6,34 +6,41 @@ import asyncio
 from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from pydantic_graph import BaseNode, GraphRunContext
+from pydantic_graph import BaseNode, End, GraphRunContext
 
 from agent_graph import telemetry
 from agent_graph.engine.budget import Budget
 from agent_graph.engine.channel import EventQueue, Sink
-from agent_graph.engine.effects import Effects, new_owner, new_run_id, now
-from agent_graph.engine.nodes import HandleResponse, ModelRequest, UserPrompt
-from agent_graph.engine.plan import Plan, RunDeps, active_call
+from agent_graph.engine.effects import Effects, new_run_id, now
+from agent_graph.engine.nodes import FinalResult, HandleResponse, ModelRequest, UserPrompt
+from agent_graph.engine.plan import OnPending, Plan, RunDeps, active_call
 from agent_graph.engine.state import RunState, apply, fold
-from agent_graph.errors import CodecError
+from agent_graph.errors import CodecError, UnknownRun
 from agent_graph.journal import Journal, Lease
 from agent_graph.journal.entries import Entered, Parent, Record, Started
 from agent_graph.journal.memory import MemoryJournal
 from agent_graph.messages import FilePart, JsonValue, Message
 from agent_graph.model import Model, ModelSettings
+from agent_graph.pending import Confirm
+from agent_graph.text import clean_data, clean_json, clean_text
 from agent_graph.usage import UsageLimits
 
-__all__ = ['LEASE_SECONDS', 'Opened', 'Order', 'captured', 'open_run', 'reopen_run']
+__all__ = ['Opened', 'Order', 'PrivateJournal', 'captured', 'open_run', 'reopen_run']
 
 LEASE_SECONDS = 60.0
-"""How long a run stays reserved for a driver that says nothing; a dead process on this machine is noticed at once."""
+"""How long a run stays reserved for a driver that says nothing; see `agent_graph.engine.lease`."""
+
+
+class PrivateJournal(MemoryJournal):
+    """The journal of one run that was given none: it lives and dies with the run."""
+
 
 captured: ContextVar[list[Message] | None] = ContextVar('agent_graph_captured', default=None)
 """The list `capture_run_messages` waits to see filled; the first run started takes it."""
 
-Opened = tuple[BaseNode[RunState, RunDeps, Any], GraphRunContext[RunState, RunDeps]]
+Opened = tuple['BaseNode[RunState, RunDeps, Any] | End[FinalResult]', GraphRunContext[RunState, RunDeps]]
 """The node to begin with and the context to run it in."""
 
 
@@ -52,40 +59,135 @@ class Order:
     metadata: dict[str, JsonValue] | None = None
     run_id: str | None = None
     queue: EventQueue | None = None
+    confirm: Confirm = 'per_tool'
+    on_pending: OnPending | None = None
 
 
 async def open_run(order: Order) -> Opened:
-    """Begin a new run: its first entry is committed when this returns."""
+    """Begin a new run: its first entry is committed when this returns.
+
+    A run started inside a tool call has an id made from that call's. When the call is run again, after a crash or a wait,
+    such a run is found and goes on.
+    """
     around = active_call.get()
-    owner: RunDeps | None = around.owner if around is not None else None  # pyright: ignore[reportAssignmentType]
-    journal = order.journal or (owner.effects.journal if owner is not None else MemoryJournal())
-    run_id = order.run_id or new_run_id()
-    prompt = order.prompt
-    if prompt is not None and not isinstance(prompt, str):
-        prompt = tuple(prompt)
-    parent = Parent(owner.run_id, around.tool_call_id) if around is not None and owner is not None else None
-    history = tuple(order.history) if order.history else ()
-    entry = Started(order.plan.name, prompt, history, order.metadata, order.limits, parent)
-    lease = await journal.create(run_id, [Record(1, now(), entry)], owner=new_owner(), ttl=LEASE_SECONDS)
+    owner: RunDeps | None = cast('RunDeps', around.owner) if around is not None else None
+    journal = _journal_for(order, owner)
+    private = type(journal) is PrivateJournal
+    run_id, parent = order.run_id, None
+    if around is not None and owner is not None:
+        parent = Parent(owner.run_id, around.tool_call_id)
+        around.children += 1
+        run_id = run_id or f'{owner.run_id}:{around.tool_call_id}:{around.children}'
+        if (opened := await _go_on(order, run_id, journal, owner)) is not None:
+            return opened
+    run_id = run_id or new_run_id()
+    entry = _first_entry(order, parent, None if private else order.plan.fingerprint())
+    who = 'private' if private else _new_owner()
+    lease = await journal.create(run_id, (Record(1, now(), entry),), owner=who, ttl=LEASE_SECONDS)
     state = RunState(run_id)
     _take_captured(state)
     apply(state, entry)
-    deps = _handles(order, Effects(journal, lease, state, 2), state, owner)
-    return UserPrompt(prompt), GraphRunContext(state=state, deps=deps)
+    deps = _handles(order, Effects(journal, lease, state, 2), state, owner, private=private)
+    return UserPrompt(entry.prompt), GraphRunContext(state=state, deps=deps)
 
 
-async def reopen_run(order: Order, run_id: str, journal: Journal, lease: Lease, records: list[Record]) -> Opened:
-    """Go on with a stored run: the node it was in is entered again, without a new entry."""
+def _journal_for(order: Order, owner: RunDeps | None) -> Journal:
+    """A run inside another is recorded where that one is, so that the two can be resumed together."""
+    if owner is not None and type(owner.effects.journal) is not PrivateJournal:
+        return owner.effects.journal
+    return order.journal or PrivateJournal()
+
+
+def _first_entry(order: Order, parent: Parent | None, fingerprint: dict[str, JsonValue] | None) -> Started:
+    prompt = order.prompt
+    if isinstance(prompt, str):
+        prompt = prompt if prompt.isascii() else clean_text(prompt)
+    elif prompt is not None:
+        prompt = clean_data(tuple(prompt))
+    history = _clean_history(tuple(order.history)) if order.history else ()
+    metadata = order.metadata and clean_json(order.metadata)
+    return Started(order.plan.name, prompt, history, metadata, order.limits, parent, fingerprint, order.confirm)
+
+
+def _clean_history(history: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The history with broken characters mended; one look at all plain text together, for histories are long."""
+    texts = [m.content for m in history if (m.kind == 'user' or m.kind == 'system') and m.content.__class__ is str]
+    parts = [p for m in history if m.kind == 'assistant' for p in m.parts]
+    answers = [p for m in history if m.kind == 'tool' for p in m.parts]
+    texts += [p.content for p in parts if p.kind == 'text' or p.kind == 'thinking']
+    texts += [p.args for p in parts if p.kind == 'tool_call' and p.args.__class__ is str]
+    texts += [p.content for p in answers if p.content.__class__ is str]
+    rich = [m for m in history if m.kind == 'user' and m.content.__class__ is not str]
+    details = [p for p in parts if p.kind != 'file' and p.provider_details is not None]
+    data = [p for p in answers if p.content.__class__ is not str or p.extra_content or p.metadata is not None]
+    try:
+        ''.join(cast('list[str]', texts)).encode()
+        if not rich and not details and not data:
+            return history
+    except UnicodeEncodeError:
+        pass
+    return clean_data(history)
+
+
+async def _go_on(order: Order, run_id: str, journal: Journal, owner: RunDeps) -> Opened | None:
+    """The run an earlier attempt of this tool call started, or `None` if there is none to go on with."""
+    try:
+        records = await journal.load(run_id)
+    except UnknownRun:
+        return None
     state = fold(run_id, records)
+    if state.ended is not None and state.ended.status != 'completed':
+        return None if order.run_id else await _go_on(order, f'{run_id}+', journal, owner)
+    return await reopen_run(order, run_id, journal, owner=owner)
+
+
+async def reopen_run(order: Order, run_id: str, journal: Journal, *, owner: RunDeps | None = None) -> Opened:
+    """Go on with a stored run: the node it was in is entered again, without a new entry.
+
+    A run that has ended, or that waits for an answer nobody gave, comes back at its `End`.
+    """
+    state = fold(run_id, await journal.load(run_id))
+    if state.ended is None and not (state.paused and not await _woken(state, journal)):
+        from agent_graph.engine.lease import take
+
+        lease = await take(journal, run_id)
+        records = await journal.load(run_id)
+        state = fold(run_id, records)
+        seq = records[-1].seq + 1
+    else:
+        lease, seq = Lease(run_id, '', 0, 0.0), 0
     order.limits = state.limits
-    deps = _handles(order, Effects(journal, lease, state, records[-1].seq + 1), state, None)
     _take_captured(state)
-    deps.entered = state.at is not None
+    private = type(journal) is PrivateJournal
+    deps = _handles(order, Effects(journal, lease, state, seq), state, owner, private=private or not seq)
+    deps.woken = await _woken(state, journal) if state.pending else frozenset()
     deps.events.node = state.at.node if state.at is not None else ''
-    return _node_at(state), GraphRunContext(state=state, deps=deps)
+    ctx = GraphRunContext(state=state, deps=deps)
+    if not seq:
+        return End(FinalResult(None, pending=state.waiting)), ctx
+    deps.entered = state.at is not None
+    if state.offered is not None:
+        deps.offered_names = state.offered
+    return _node_at(state), ctx
 
 
-def _handles(order: Order, effects: Effects, state: RunState, owner: RunDeps | None) -> RunDeps:
+async def _woken(state: RunState, journal: Journal) -> frozenset[str]:
+    """The calls of this run whose inner runs have been answered, so that they can go on."""
+    woken: set[str] = set()
+    for call_id, group in state.pending.items():
+        for pending in group:
+            if pending.path and (await journal.info(pending.run_id)).status != 'paused':
+                woken.add(call_id)
+    return frozenset(woken)
+
+
+def _new_owner() -> str:
+    from agent_graph.engine.lease import new_owner  # runs that are kept in memory need none
+
+    return new_owner()
+
+
+def _handles(order: Order, effects: Effects, state: RunState, owner: RunDeps | None, *, private: bool) -> RunDeps:
     around = active_call.get() if owner is not None else None
     path = (*owner.events.path, around.tool_call_id) if owner is not None and around is not None else ()
     budget = Budget(
@@ -102,11 +204,21 @@ def _handles(order: Order, effects: Effects, state: RunState, owner: RunDeps | N
         telemetry.start_run(order.plan.name, state.run_id),
     )  # fmt: skip
     queue = order.queue
-    if queue is None and owner is not None and owner.sink is not None and owner.effects.loop is asyncio.get_running_loop():
+    if (
+        queue is None
+        and owner is not None
+        and owner.sink is not None
+        and owner.effects.loop is asyncio.get_running_loop()
+    ):
         queue = owner.events.queue
     if queue is not None:
         events.queue = queue
         deps.sink = events
+    deps.on_pending = order.on_pending or (owner.on_pending if owner is not None else None)
+    if not private:
+        from agent_graph.engine.lease import Keeper
+
+        deps.keeper = Keeper(deps)
     if state.limits is not None and state.limits.time_limit is not None:
         deps.deadline = now() + state.limits.time_limit
     return deps
@@ -130,4 +242,3 @@ def _node_at(state: RunState) -> BaseNode[RunState, RunDeps, Any]:
     if entry.node == 'HandleResponse' and entry.response is not None:
         return HandleResponse(entry.response)
     raise CodecError(f'run {state.run_id} stopped in a node this graph does not have: {entry.node!r}')
-

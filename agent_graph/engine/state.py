@@ -10,13 +10,26 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-
-from agent_graph.journal.entries import CallFinished, CallStarted, Ended, Entered, Entry, Parent, Record, Started
-from agent_graph.messages import AssistantMessage, FilePart, JsonValue, Message, ToolMessage
+from agent_graph.journal.entries import (
+    Answered,
+    CallFinished,
+    CallStarted,
+    Ended,
+    Enqueued,
+    Entered,
+    Entry,
+    Parent,
+    Paused,
+    Record,
+    Started,
+    StepDone,
+)
+from agent_graph.messages import AssistantMessage, FilePart, JsonValue, Message, ToolMessage, UserMessage
 from agent_graph.messages.history import answer, repair
+from agent_graph.pending import Confirm, Pending
 from agent_graph.usage import NO_USAGE, Spend, Usage, UsageLimits
 
-__all__ = ['APPLY', 'RunState', 'apply', 'fold', 'is_sendable']
+__all__ = ['APPLY', 'RunState', 'apply', 'call_key', 'fold', 'is_sendable']
 
 
 @dataclass(slots=True)
@@ -25,7 +38,11 @@ class RunState:
 
     `messages` is what a model is sent; `new_from` is where this run's own messages begin (instructions apart). `step`
     counts model requests. `at` is the node the run is in, `started` and `finished` the calls of the response being
-    handled. `retries` counts, per tool, the answers in a row that asked the model to try again.
+    handled. `retries` counts, per tool, the answers in a row that asked the model to try again. `pending` is what is
+    waited for, by the call of this run that waits; `idle` are calls that were started and then set aside to wait, as
+    opposed to those a crash interrupted; `decided` (until the call starts), `approved`,
+    `asked` and `denied` hold what people answered. `steps` are the
+    effects inside calls that are done, by scope and name.
     """
 
     run_id: str
@@ -46,10 +63,26 @@ class RunState:
     output_retries: int = 0
     call_ids: set[str] = field(default_factory=set[str])
     at: Entered | None = None
+    offered: tuple[str, ...] | None = None
     started: dict[str, CallStarted] = field(default_factory=dict[str, CallStarted])
     finished: dict[str, CallFinished] = field(default_factory=dict[str, CallFinished])
     final_asked: bool = False
+    confirm: Confirm = 'per_tool'
+    paused: bool = False
+    pending: dict[str, tuple[Pending, ...]] = field(default_factory=dict[str, tuple[Pending, ...]])
+    idle: set[str] = field(default_factory=set[str])
+    approved: set[str] = field(default_factory=set[str])
+    decided: dict[str, Answered] = field(default_factory=dict[str, Answered])
+    asked: dict[str, list[JsonValue]] = field(default_factory=dict[str, list[JsonValue]])
+    denied: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    queued: list[UserMessage] = field(default_factory=list[UserMessage])
+    steps: dict[tuple[str, str], JsonValue] = field(default_factory=dict[tuple[str, str], JsonValue])
     ended: Ended | None = None
+
+    @property
+    def waiting(self) -> tuple[Pending, ...]:
+        """Everything the run waits for, in call order."""
+        return tuple(p for group in self.pending.values() for p in group)
 
     @property
     def usage(self) -> Usage:
@@ -99,6 +132,7 @@ def _started(state: RunState, entry: Started) -> None:
     state.limits = entry.limits
     state.parent = entry.parent
     state.fingerprint = entry.fingerprint
+    state.confirm = entry.confirm
     history = repair(entry.history)
     replaced = False
     for message in history:  # no call per message: long histories are usual
@@ -119,16 +153,30 @@ def _entered(state: RunState, entry: Entered) -> None:
     if entry.node == 'ModelRequest':
         _entered_request(state, entry)
     elif entry.response is not None:
+        state.offered = entry.offered
         _entered_response(state, entry.response)
 
 
 def _entered_request(state: RunState, entry: Entered) -> None:
+    if entry.queued:
+        state.queued = []
     if entry.system:
         state.messages[0:0] = entry.system
         state.new_from += len(entry.system)
     message = entry.message
+    last = state.messages[-1] if state.messages else None
+    answers = message.parts if message is not None and message.kind == 'tool' else ()
+    count, paired = 0, True
+    for part in last.parts if last is not None and last.kind == 'assistant' else ():
+        if part.kind == 'tool_call':
+            paired = paired and answers[count : count + 1] != () and answers[count].tool_call_id == part.tool_call_id
+            count += 1
+    if not paired or answers[count:]:
+        message = _repaired(state, message)
     if message is not None:
         state.messages.append(message)
+    if entry.queued:
+        state.messages.extend(entry.queued)
     state.step += 1
     state.requests += 1
     if entry.retry:
@@ -142,8 +190,21 @@ def _entered_request(state: RunState, entry: Entered) -> None:
         state.finished = {}
 
 
+def _repaired(state: RunState, message: UserMessage | ToolMessage | None) -> UserMessage | ToolMessage | None:
+    """The message as it may follow the last response: calls answered first, whatever a node made by hand brings."""
+    given = message.parts if message is not None and message.kind == 'tool' else ()
+    known = {k: f.part for k, f in state.finished.items()} | {p.tool_call_id: p for p in given}
+    last = state.messages[-1] if state.messages else None
+    closing = answer(last, known) if isinstance(last, AssistantMessage) else None
+    if closing is not None:
+        state.messages.append(closing)
+    return None if message is not None and message.kind == 'tool' else message
+
+
 def _entered_response(state: RunState, response: AssistantMessage) -> None:
     if is_sendable(response):
+        if state.messages and state.messages[-1].kind == 'assistant' and (closing := state.closing()) is not None:
+            state.messages.append(closing)
         state.messages.append(response)
     usage = response.usage
     state.tokens = state.tokens + usage if state.tokens is not NO_USAGE else usage
@@ -169,12 +230,17 @@ def _count_retries(retries: dict[str, int], message: ToolMessage) -> None:
 
 def _call_started(state: RunState, entry: CallStarted) -> None:
     state.started[entry.tool_call_id] = entry
+    if state.idle or state.decided:
+        state.idle.discard(entry.tool_call_id)
+        state.decided.pop(entry.tool_call_id, None)
     if not entry.output and entry.attempt == 1:
         state.tool_calls += 1
 
 
 def _call_finished(state: RunState, entry: CallFinished) -> None:
     state.finished[entry.part.tool_call_id] = entry
+    if state.pending:
+        state.pending.pop(entry.part.tool_call_id, None)
     if entry.usage is not None:
         state.requests += entry.usage.requests
         state.tool_calls += entry.usage.tool_calls
@@ -188,6 +254,50 @@ def _tokens_only(usage: Usage) -> Usage:
     return replace(usage, requests=0, tool_calls=0)
 
 
+def _paused(state: RunState, entry: Paused) -> None:
+    state.paused = True
+    state.pending = {}
+    for pending in entry.pending:
+        own = pending.path[0] if pending.path else pending.tool_call_id
+        state.pending[own] = (*state.pending.get(own, ()), pending)
+        if own in state.started and pending.reason != 'crash':
+            state.idle.add(own)
+
+
+def _answered(state: RunState, entry: Answered) -> None:
+    call_id = entry.tool_call_id
+    state.pending.pop(call_id, None)
+    state.paused = False
+    if entry.decision == 'answer':
+        state.asked[call_id] = [*state.asked.get(call_id, ()), entry.value]
+        return
+    state.decided[call_id] = entry
+    if entry.decision == 'approved':
+        state.approved.add(call_id)
+    elif entry.tool_name is not None:
+        state.denied.add(call_key(entry.tool_name, entry.args))
+
+
+def call_key(tool_name: str, args: JsonValue) -> tuple[str, str]:
+    """What makes two calls the same call: the tool, and the arguments as JSON whatever their order and spacing."""
+    import json
+
+    if isinstance(args, str):
+        try:
+            args = json.loads(args)
+        except ValueError:
+            return tool_name, str(args)
+    return tool_name, json.dumps(args, sort_keys=True)
+
+
+def _enqueued(state: RunState, entry: Enqueued) -> None:
+    state.queued = [*state.queued, entry.message]
+
+
+def _step_done(state: RunState, entry: StepDone) -> None:
+    state.steps[entry.scope, entry.name] = entry.value
+
+
 def _ended(state: RunState, entry: Ended) -> None:
     state.ended = entry
     if entry.message is not None:
@@ -199,6 +309,10 @@ APPLY: dict[type, Callable[[RunState, Any], None]] = {
     Entered: _entered,
     CallStarted: _call_started,
     CallFinished: _call_finished,
+    Paused: _paused,
+    Answered: _answered,
+    Enqueued: _enqueued,
+    StepDone: _step_done,
     Ended: _ended,
 }
 """Entry class -> what it does to the state."""

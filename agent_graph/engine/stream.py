@@ -14,7 +14,7 @@ from pydantic_graph import BaseNode, End, GraphRunContext
 from typing_extensions import TypeVar
 
 from agent_graph.engine.channel import EventQueue
-from agent_graph.engine.ending import stop
+from agent_graph.engine.ending import cancelled, failed, in_time
 from agent_graph.engine.plan import RunDeps
 from agent_graph.engine.state import RunState
 from agent_graph.errors import ConfigError, RunCancelled
@@ -59,7 +59,7 @@ class EventReader(Generic[Result]):
         if event is not None:
             return event
         self._queue.close()
-        await asyncio.shield(task)
+        await self._outcome(task)
         raise StopAsyncIteration
 
     async def finish(self) -> Result:
@@ -68,7 +68,17 @@ class EventReader(Generic[Result]):
         while not self._queue.closed and await self._queue.get() is not None:
             pass
         self._queue.close()
-        return await asyncio.shield(task)
+        return await self._outcome(task)
+
+    async def _outcome(self, task: asyncio.Task[Result]) -> Result:
+        """What the work returned or raised; `RunCancelled` if it was cancelled, which is not the reader's cancellation."""
+        await asyncio.wait({task})
+        if task.cancelled():
+            raise self._cancelled()
+        return task.result()
+
+    def _cancelled(self) -> RunCancelled:
+        return RunCancelled('the run was cancelled before its end')
 
     async def cancel(self) -> None:
         """Stop the work now and wait until it has ended; what it had received is kept."""
@@ -105,6 +115,9 @@ def _abandon(task: asyncio.Task[Any], queue: EventQueue) -> None:
 async def _feed(work: Callable[[EventQueue], Awaitable[Result]], queue: EventQueue) -> Result:
     try:
         return await work(queue)
+    except asyncio.CancelledError:
+        queue.hurry()
+        raise
     finally:
         await queue.end()
 
@@ -121,6 +134,8 @@ class NodeStream(EventReader['BaseNode[Any, Any, Any] | End[Any]']):
         deps = self._ctx.deps
         if deps.state.ended is not None:
             raise RunCancelled(f'run {deps.run_id} has ended ({deps.state.ended.status}); start or fork another one')
+        if deps.driver is not None:
+            raise ConfigError(f'a node of run {deps.run_id} is being run already; wait for it before streaming another')
         if deps.walked is not None and deps.walked[0] is self._node:
             raise ConfigError(f'{self._node!r} has been run already; stream the node that run.next_node shows')
         return await super().__aenter__()
@@ -134,7 +149,9 @@ class NodeStream(EventReader['BaseNode[Any, Any, Any] | End[Any]']):
             await self.aclose()
         task = self._task
         if error is None and task is not None and task.done() and not task.cancelled():
-            task.result()
+            failure = task.exception()
+            if failure is not None and not isinstance(failure, RunCancelled):
+                raise failure
 
 
 async def _walk(
@@ -144,16 +161,21 @@ async def _walk(
     deps = ctx.deps
     before = deps.sink, deps.events.queue
     deps.sink, deps.events.queue = deps.events, queue
+    deps.driver = asyncio.current_task()
     try:
-        made = await node.run(ctx)
+        made = await (node.run(ctx) if deps.deadline is None else in_time(deps, node, ctx, deps.deadline))
     except asyncio.CancelledError:
-        deps.sink = None
-        await stop(deps, 'cancelled', None)
-        raise
+        error = await cancelled(deps)
+        if error is None:
+            raise
+        raise error from None
     except Exception as error:
-        await stop(deps, 'failed', error)
-        raise
+        made = await failed(deps, error)
+        if made is error:
+            raise
+        raise made from error
     finally:
+        deps.driver = None
         deps.sink, deps.events.queue = before
     deps.walked = (node, made)
     return made

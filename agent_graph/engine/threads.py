@@ -17,7 +17,7 @@ from typing import Any
 __all__ = ['MAX_THREADS', 'run_in_thread']
 
 MAX_THREADS = 40
-"""Threads of one process at most; further calls wait for a free one (their timeout runs meanwhile)."""
+"""Threads of one process at most, for each depth of nesting; further calls wait for a free one (their timeout runs)."""
 
 _Work = tuple['Future[Any]', Callable[[], Any]]
 
@@ -25,8 +25,9 @@ _Work = tuple['Future[Any]', Callable[[], Any]]
 class _Threads:
     """A pool of daemon threads that grows while none is idle, up to its bound."""
 
-    def __init__(self, bound: int) -> None:
+    def __init__(self, bound: int, depth: int) -> None:
         self.bound = bound
+        self.depth = depth
         self.work: queue.SimpleQueue[_Work] = queue.SimpleQueue()
         self.lock = threading.Lock()
         self.threads = 0
@@ -42,6 +43,7 @@ class _Threads:
         return future
 
     def _serve(self) -> None:
+        _here.depth = self.depth
         while True:
             with self.lock:
                 self.free += 1
@@ -59,9 +61,17 @@ class _Threads:
             del future, function  # an idle thread keeps nothing of the last call alive
 
 
-_threads = _Threads(MAX_THREADS)
+_pools: list[_Threads] = []
+_here = threading.local()
 
 
 def run_in_thread(function: Callable[[], Any]) -> asyncio.Future[Any]:
-    """Start `function` in a worker thread; cancelling the future drops its result, not the function."""
-    return asyncio.wrap_future(_threads.submit(function))
+    """Start `function` in a worker thread; cancelling the future drops its result, not the function.
+
+    A function that itself waits for worker threads (a sync tool that runs an agent with sync tools) finds them in a pool
+    of its own depth, so a full pool never waits for itself.
+    """
+    depth = getattr(_here, 'depth', -1) + 1
+    while len(_pools) <= depth:
+        _pools.append(_Threads(MAX_THREADS, len(_pools)))
+    return asyncio.wrap_future(_pools[depth].submit(function))

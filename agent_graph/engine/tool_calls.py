@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from agent_graph.engine.budget import ActiveCall
 from agent_graph.engine.effects import ToolTimeout
@@ -20,15 +20,17 @@ from agent_graph.engine.results import ToolAnswer, to_answer
 from agent_graph.errors import ArgumentsError, ModelRetry, RunCancelled, ToolFailed, UsageLimitExceeded
 from agent_graph.events import CustomEvent, FunctionToolCallEvent, FunctionToolResultEvent
 from agent_graph.journal.entries import CallFinished, CallStarted
-from agent_graph.messages import ToolCallPart, ToolReturnPart
+from agent_graph.messages import JsonValue, ToolCallPart, ToolReturnPart
 from agent_graph.messages.history import INTERRUPTED
+from agent_graph.pending import ApprovalRequired, PauseSignal, Pending
 from agent_graph.telemetry import TOOL_CALL_ID, within
+from agent_graph.text import clean_text
 from agent_graph.tools import RunContext, Tool, ToolReturn
 
 if TYPE_CHECKING:
     from agent_graph.tools.schema import FunctionSchema
 
-__all__ = ['Call', 'inside', 'look_at', 'run_all', 'show_refused']
+__all__ = ['Call', 'inside', 'look_at', 'reserve', 'run_all', 'show_refused', 'tool_context']
 
 T = TypeVar('T')
 
@@ -43,18 +45,18 @@ class Call:
     part: ToolCallPart
     tool: Tool
     schema: FunctionSchema
+    sent: str | dict[str, JsonValue]
     arguments: dict[str, Any]
     attempt: int = 1
     active: ActiveCall | None = None
 
 
 def look_at(
-    deps: RunDeps, calls: Sequence[ToolCallPart], answers: dict[str, ToolReturnPart]
+    deps: RunDeps, calls: Sequence[ToolCallPart], answers: dict[str, ToolReturnPart], *, hold: bool
 ) -> list[Call]:
-    """The calls that are going to run, reserved against the limits; the others get their answer in `answers`.
+    """The calls that can run, reserved against the limits; the others get their answer in `answers`.
 
-    Calls answered there already are left alone. Raises `UsageLimitExceeded` when not all fit and the run is not to
-    answer at a limit: then none is started.
+    Calls answered there already are left alone. With `hold` nothing is reserved yet: some may have to wait.
     """
     ready: list[Call] = []
     for part in calls:
@@ -65,8 +67,11 @@ def look_at(
             ready.append(looked)  # pyright: ignore[reportArgumentType]
         else:
             answers[part.tool_call_id] = looked  # pyright: ignore[reportArgumentType]
-    if not ready:
-        return ready
+    return reserve(deps, ready, answers) if ready and not hold else ready
+
+
+def reserve(deps: RunDeps, ready: list[Call], answers: dict[str, ToolReturnPart]) -> list[Call]:
+    """Reserve the calls against the limits; those that do not fit are answered, or `UsageLimitExceeded` is raised."""
     new = sum([call.attempt == 1 for call in ready])
     granted = deps.budget.reserve_calls(new)
     if granted < new:
@@ -76,9 +81,7 @@ def look_at(
     return ready
 
 
-async def show_refused(
-    deps: RunDeps, calls: Sequence[ToolCallPart], answers: dict[str, ToolReturnPart]
-) -> None:
+async def show_refused(deps: RunDeps, calls: Sequence[ToolCallPart], answers: dict[str, ToolReturnPart]) -> None:
     """Show the calls that were answered without running, unless that was before a crash."""
     sink = deps.sink
     for part in calls:
@@ -101,19 +104,16 @@ def _look(deps: RunDeps, part: ToolCallPart) -> Call | ToolReturnPart:
             part.tool_name, f'Unknown tool {part.tool_name!r}. Available tools: {names}.', part.tool_call_id, 'retry'
         )
     started = state.started[call_id] if call_id in state.started else None
-    if started is not None and tool.on_crash == 'never':
-        return ToolReturnPart(part.tool_name, INTERRUPTED, part.tool_call_id, 'interrupted')
     try:
         schema = tool.schema
-        arguments = schema.validate(part.args)
+        sent = part.args if started is None else cast('str | dict[str, JsonValue]', started.args)
+        arguments = schema.validate(sent)
     except ArgumentsError as error:
         return ToolReturnPart(part.tool_name, error.message, part.tool_call_id, 'retry')
-    return Call(part, tool, schema, arguments, 1 if started is None else started.attempt + 1)
+    return Call(part, tool, schema, sent, arguments, 1 if started is None else started.attempt + 1)
 
 
-def _over_limit(
-    deps: RunDeps, ready: list[Call], granted: int, answers: dict[str, ToolReturnPart]
-) -> list[Call]:
+def _over_limit(deps: RunDeps, ready: list[Call], granted: int, answers: dict[str, ToolReturnPart]) -> list[Call]:
     """Not all calls fit: start none and raise or, when the run is to answer at a limit, keep as many as fit."""
     limits = deps.state.limits
     if limits is None or limits.on_limit == 'raise':
@@ -143,8 +143,8 @@ async def run_all(deps: RunDeps, ready: Sequence[Call], answers: dict[str, ToolR
     effects = deps.effects
     cap = deps.plan.max_concurrency or len(ready)
     waiting = list(reversed(ready))
-    order: dict[asyncio.Task[ToolReturnPart], Call] = {}
-    pending: set[asyncio.Task[ToolReturnPart]] = set()
+    order: dict[asyncio.Task[ToolReturnPart | None], Call] = {}
+    pending: set[asyncio.Task[ToolReturnPart | None]] = set()
     alone = False
     try:
         while waiting or pending:
@@ -160,14 +160,14 @@ async def run_all(deps: RunDeps, ready: Sequence[Call], answers: dict[str, ToolR
             done, pending = await effects.wait(pending)
             alone = alone and bool(pending)
             for task in order if len(done) > 1 else done:  # in call order, whatever order the set has
-                if task in done:
-                    answers[order[task].part.tool_call_id] = _result(task, order[task])
+                if task in done and (answer := _result(task, order[task])) is not None:
+                    answers[answer.tool_call_id] = answer
     except BaseException:
         await _stop(deps, order, pending)
         raise
 
 
-def _result(task: asyncio.Task[ToolReturnPart], call: Call) -> ToolReturnPart:
+def _result(task: asyncio.Task[ToolReturnPart | None], call: Call) -> ToolReturnPart | None:
     if task.cancelled():  # nobody here cancelled it: its own code did, and that is not the run's cancellation
         raise ToolFailed(
             f'tool {call.part.tool_name!r} was cancelled from inside (asyncio.CancelledError)',
@@ -177,7 +177,7 @@ def _result(task: asyncio.Task[ToolReturnPart], call: Call) -> ToolReturnPart:
     return task.result()
 
 
-async def _stop(deps: RunDeps, order: dict[asyncio.Task[ToolReturnPart], Call], pending: set[Any]) -> None:
+async def _stop(deps: RunDeps, order: dict[asyncio.Task[ToolReturnPart | None], Call], pending: set[Any]) -> None:
     """Stop the calls still running and record that they were; their nested runs' usage is not lost."""
     try:
         await deps.effects.stop(set(pending))
@@ -191,13 +191,15 @@ async def _stop(deps: RunDeps, order: dict[asyncio.Task[ToolReturnPart], Call], 
             await deps.effects.record(_finished(call, answer))
 
 
-async def _one(deps: RunDeps, call: Call) -> ToolReturnPart:
+async def _one(deps: RunDeps, call: Call) -> ToolReturnPart | None:
     """One call, in a task of its own: intent, effect, answer."""
     part, tool = call.part, call.tool
     call_id = part.tool_call_id
-    await deps.effects.record(CallStarted(call_id, part.tool_name, part.args, call.attempt))
+    await deps.effects.record(CallStarted(call_id, part.tool_name, call.sent, call.attempt))
     if deps.sink is not None:
         await deps.sink(FunctionToolCallEvent, part=part)
+    if deps.asks:
+        deps.asks.pop(call_id, None)
     call.active = active = ActiveCall(deps, call_id, deps.around)
     active_call.set(active)
     if deps.tracing is None:
@@ -205,6 +207,9 @@ async def _one(deps: RunDeps, call: Call) -> ToolReturnPart:
     else:
         span = deps.tracing.child('tool', part.tool_name, {TOOL_CALL_ID: call_id})
         answer = await deps.effects.task(within(span, _answer(deps, call)))
+    if isinstance(answer, tuple):
+        deps.waiting.extend(answer)
+        return None
     await deps.effects.record(_finished(call, answer.part, answer))
     if tool.stop_after and answer.part.outcome == 'success':
         deps.stop_values[call_id] = answer.value
@@ -221,13 +226,24 @@ def _finished(call: Call, part: ToolReturnPart, answer: ToolAnswer | None = None
     return CallFinished(part, usage, spends)
 
 
-async def _answer(deps: RunDeps, call: Call) -> ToolAnswer:
-    """Run the function and turn what comes of it into an answer; anything but a retry or a timeout ends the run."""
+async def _answer(deps: RunDeps, call: Call) -> ToolAnswer | tuple[Pending, ...]:
+    """Run the function and turn what comes of it into an answer, or into what it waits for.
+
+    Anything but a retry, a wait or a timeout ends the run.
+    """
     part = call.part
+    call_id = part.tool_call_id
     try:
         return to_answer(part, await _invoke(deps, call))
     except ModelRetry as error:
-        return ToolAnswer(ToolReturnPart(part.tool_name, error.message, part.tool_call_id, 'retry'))
+        return ToolAnswer(ToolReturnPart(part.tool_name, clean_text(error.message), part.tool_call_id, 'retry'))
+    except PauseSignal as signal:
+        return tuple([p if p.run_id == deps.run_id else replace(p, path=(call_id, *p.path)) for p in signal.pending])
+    except ApprovalRequired as error:
+        pending = Pending(
+            deps.run_id, call_id, part.tool_name, part.args, question=error.question, attempt=call.attempt
+        )
+        return (pending,)
     except ToolTimeout as error:
         text = f'The tool timed out after {error.seconds:g} s; its effects are unknown.'
         return ToolAnswer(ToolReturnPart(part.tool_name, text, part.tool_call_id, 'interrupted'))
@@ -259,22 +275,31 @@ def _limit_around(deps: RunDeps, call: Call, error: Exception) -> ToolAnswer | N
 
 async def _record_failure(deps: RunDeps, call: Call, error: Exception) -> None:
     text = f'The tool raised {type(error).__name__} and the run was stopped.'
-    await deps.effects.record(_finished(call, ToolReturnPart(call.part.tool_name, text, call.part.tool_call_id, 'failed')))
+    await deps.effects.record(
+        _finished(call, ToolReturnPart(call.part.tool_name, text, call.part.tool_call_id, 'failed'))
+    )
 
 
 def _invoke(deps: RunDeps, call: Call) -> Awaitable[Any]:
-    tool, schema, name = call.tool, call.schema, call.part.tool_name
+    tool, schema = call.tool, call.schema
     args, kwargs = schema.bind(call.arguments)
     if schema.takes_context:
-        retries = deps.plan.retries if tool.retries is None else tool.retries
-        ctx = RunContext(deps.user_deps, deps, name, call.part.tool_call_id, deps.state.retries.get(name, 0), retries)
-        args = (ctx, *args)
+        args = (tool_context(deps, call), *args)
     timeout = deps.plan.tool_timeout if tool.timeout is None else tool.timeout
     function = schema.function
     if schema.is_generator:
         function, args, kwargs = _drain, (deps, call, args, kwargs), {}
     is_async = schema.is_async or schema.is_generator
     return deps.effects.call(function, args, kwargs, is_async=is_async, timeout=timeout)
+
+
+def tool_context(deps: RunDeps, call: Call) -> RunContext[Any]:
+    """The run as the function of this call sees it."""
+    name, tool = call.part.tool_name, call.tool
+    retries = deps.plan.retries if tool.retries is None else tool.retries
+    state, call_id = deps.state, call.part.tool_call_id
+    approved = call_id in state.approved
+    return RunContext(deps.user_deps, deps, name, call_id, state.retries.get(name, 0), retries, approved=approved)
 
 
 async def _drain(deps: RunDeps, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -102,8 +102,11 @@ class Journal(Protocol):
         """
         ...
 
-    async def acquire(self, run_id: str, *, owner: str, ttl: float) -> Lease:
-        """Take a run over: a new, higher epoch. Raises `RunLocked` while another owner's lease has not expired."""
+    async def acquire(self, run_id: str, *, owner: str, ttl: float, over: str | None = None) -> Lease:
+        """Take a run over: a new, higher epoch. Raises `RunLocked` while another owner's lease has not expired.
+
+        `over` names an owner whose lease may be taken all the same, because it is known to be gone or is to be stopped.
+        """
         ...
 
     async def renew(self, lease: Lease, *, ttl: float) -> Lease:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent_graph.errors import JournalConflict, JournalError, JournalUnavailable, RunExists, RunLocked, UnknownRun
-from agent_graph.journal.entries import Ended, Entry, Parent, Record, RunStatus, Started
+from agent_graph.journal.entries import Ended, Entry, Parent, Paused, Record, RunStatus, Started
 
 __all__ = [
     'agent_of',
@@ -14,6 +14,7 @@ __all__ = [
     'check_new',
     'check_order',
     'closed',
+    'is_over',
     'locked',
     'misplaced',
     'no_record',
@@ -26,8 +27,15 @@ __all__ = [
 
 
 def status_of(entry: Entry) -> RunStatus:
-    """The state of a run whose newest entry this is; whoever follows a run stops at any but `running`."""
-    return entry.status if isinstance(entry, Ended) else 'running'
+    """The state of a run whose newest entry this is."""
+    if isinstance(entry, Ended):
+        return entry.status
+    return 'paused' if isinstance(entry, Paused) else 'running'
+
+
+def is_over(status: RunStatus) -> bool:
+    """Whether nothing will be added to such a run; whoever follows it stops here."""
+    return status not in ('running', 'paused')
 
 
 def agent_of(entry: Entry) -> str | None:

@@ -10,21 +10,35 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypeAlias
 
-
-from agent_graph.messages import AssistantMessage, FilePart, JsonValue, Message, Tagged, SystemMessage, ToolMessage, ToolReturnPart, UserMessage
+from agent_graph.messages import (
+    AssistantMessage,
+    FilePart,
+    JsonValue,
+    Message,
+    SystemMessage,
+    Tagged,
+    ToolMessage,
+    ToolReturnPart,
+    UserMessage,
+)
+from agent_graph.pending import Confirm, Pending
 from agent_graph.usage import Spend, Usage, UsageLimits
 
 __all__ = [
+    'Answered',
     'CallFinished',
     'CallStarted',
     'Ended',
+    'Enqueued',
     'Entered',
     'Entry',
     'Parent',
+    'Paused',
     'Record',
     'RunInfo',
     'RunStatus',
     'Started',
+    'StepDone',
 ]
 
 RunStatus: TypeAlias = Literal['running', 'paused', 'completed', 'failed', 'cancelled']
@@ -50,6 +64,7 @@ class Started:
     limits: UsageLimits | None = None
     parent: Parent | None = None
     fingerprint: dict[str, JsonValue] | None = None
+    confirm: Confirm = 'per_tool'
     kind: Literal['started'] = field(default='started', kw_only=True)
 
 
@@ -58,8 +73,10 @@ class Entered:
     """A node was entered, with the new data it carries; only the fields of that node are set.
 
     `UserPrompt`: `prompt`. `ModelRequest`: `message` (the one new message), `system` (the instructions, in a run's
-    first request), `retry` (the message asks for another output), `final` (a limit withdrew the function tools).
-    `HandleResponse`: `response`. `data` is for nodes of other graphs.
+    first request), `retry` (the message asks for another output), `final` (a limit withdrew the function tools),
+    `queued` (messages given to the running run).
+    `HandleResponse`: `response`, `offered` (the tools the model had been shown, when not all). `data` is for nodes of other
+    graphs.
     """
 
     node: str
@@ -68,6 +85,8 @@ class Entered:
     system: tuple[SystemMessage, ...] | None = None
     retry: bool = False
     final: bool = False
+    queued: tuple[UserMessage, ...] = ()
+    offered: tuple[str, ...] | None = None
     response: AssistantMessage | None = None
     data: JsonValue = None
     kind: Literal['entered'] = field(default='entered', kw_only=True)
@@ -118,7 +137,53 @@ class Ended:
     kind: Literal['ended'] = field(default='ended', kw_only=True)
 
 
-Entry: TypeAlias = Annotated[Started | Entered | CallStarted | CallFinished | Ended, Tagged()]
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """The run waits for people or other systems, and everything that could run has run."""
+
+    pending: tuple[Pending, ...]
+    kind: Literal['paused'] = field(default='paused', kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What a pending call was waiting for; consumed once.
+
+    `approved`: run it, with `args` instead of the model's if set. `denied`: the model is told `message`, and the call of
+    `tool_name` with `args` is not run later either (not set after a crash). `answer`: `value` answers the tool's question.
+    """
+
+    tool_call_id: str
+    decision: Literal['approved', 'denied', 'answer']
+    args: JsonValue = None
+    tool_name: str | None = None
+    message: str | None = None
+    value: JsonValue = None
+    kind: Literal['answered'] = field(default='answered', kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueued:
+    """A message to be sent along with the next request."""
+
+    message: UserMessage
+    kind: Literal['enqueued'] = field(default='enqueued', kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class StepDone:
+    """An effect inside a tool call or a node that must not be repeated, with what it returned. `scope` is the call's id,
+    or names the node."""
+
+    scope: str
+    name: str
+    value: JsonValue = None
+    kind: Literal['step_done'] = field(default='step_done', kw_only=True)
+
+
+Entry: TypeAlias = Annotated[
+    Started | Entered | CallStarted | CallFinished | Paused | Answered | Enqueued | StepDone | Ended, Tagged()
+]
 """Anything a journal holds."""
 
 

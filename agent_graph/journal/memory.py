@@ -14,6 +14,7 @@ from agent_graph.journal.checks import (
     check_limit,
     check_new,
     closed,
+    is_over,
     locked,
     misplaced,
     no_record,
@@ -188,11 +189,11 @@ class MemoryJournal:
             source.forks.add(new)
         return Lease(new_run_id, owner, 1, new.expires)
 
-    async def acquire(self, run_id: str, *, owner: str, ttl: float) -> Lease:
+    async def acquire(self, run_id: str, *, owner: str, ttl: float, over: str | None = None) -> Lease:
         now = time.time()
         with self._lock:
             run = self._run(run_id)
-            if run.owner != owner and run.expires > now:
+            if run.owner not in (owner, over) and run.expires > now:
                 raise locked(run_id, run.owner, run.expires, now)
             run.owner, run.expires = owner, now + ttl
             run.epoch += 1
@@ -217,7 +218,7 @@ class MemoryJournal:
         async def fetch(seen: int) -> tuple[list[Record], bool]:
             with self._lock:
                 run = self._run(run_id)
-                return run.read(seen, None), status_of(run.newest().entry) != 'running'
+                return run.read(seen, None), is_over(status_of(run.newest().entry))
 
         return Follower(run_id, after, fetch, self._watchers)
 

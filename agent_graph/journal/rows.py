@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 from agent_graph.errors import CodecError
 from agent_graph.journal import Lease
-from agent_graph.journal.checks import locked, misplaced, no_record, stale, status_of, taken, unknown
+from agent_graph.journal.checks import is_over, locked, misplaced, no_record, stale, status_of, taken, unknown
 from agent_graph.journal.codec import decode
 from agent_graph.journal.database import statements
 from agent_graph.journal.entries import Entry, Parent, Record, RunInfo, RunStatus
@@ -67,7 +67,7 @@ class _Head(NamedTuple):
     epoch: int
     owner: str
     expires: float
-    status: str
+    status: RunStatus
     last: int
 
 
@@ -164,7 +164,7 @@ def news(db: sqlite3.Connection, run_id: str, after: int) -> tuple[list[Record],
     head = _head(db, run_id)
     upto = min(head.last, after + _BATCH)
     records = _load(db, run_id, head, after, upto) if upto > after else []
-    return records, head.status != 'running' and upto == head.last
+    return records, is_over(head.status) and upto == head.last
 
 
 def info(db: sqlite3.Connection, run_id: str) -> RunInfo:
@@ -209,10 +209,10 @@ def fork(db: sqlite3.Connection, run_id: str, new_run_id: str, at: int, owner: s
     return Lease(new_run_id, owner, 1, now + ttl)
 
 
-def acquire(db: sqlite3.Connection, run_id: str, owner: str, ttl: float) -> Lease:
+def acquire(db: sqlite3.Connection, run_id: str, owner: str, ttl: float, over: str | None) -> Lease:
     head = _head(db, run_id)
     now = time.time()
-    if head.owner != owner and head.expires > now:
+    if head.owner not in (owner, over) and head.expires > now:
         raise locked(run_id, head.owner, head.expires, now)
     return _lease(db, head.id, Lease(run_id, owner, head.epoch + 1, now + ttl))
 

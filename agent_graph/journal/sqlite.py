@@ -135,10 +135,10 @@ class SQLiteJournal:
         work = partial(rows.fork, run_id=run_id, new_run_id=new_run_id, at=at, owner=owner, ttl=ttl)
         return await self._write(work)
 
-    async def acquire(self, run_id: str, *, owner: str, ttl: float) -> Lease:
+    async def acquire(self, run_id: str, *, owner: str, ttl: float, over: str | None = None) -> Lease:
         from agent_graph.journal import rows
 
-        return await self._write(partial(rows.acquire, run_id=run_id, owner=owner, ttl=ttl))
+        return await self._write(partial(rows.acquire, run_id=run_id, owner=owner, ttl=ttl, over=over))
 
     async def renew(self, lease: Lease, *, ttl: float) -> Lease:
         from agent_graph.journal import rows

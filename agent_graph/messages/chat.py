@@ -9,14 +9,15 @@ The deprecated `function_call` is read as a tool call.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
-from pydantic_core import from_json, to_json
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from agent_graph.errors import MessageError
-from agent_graph.messages.media import FILE_TYPES, file_from_openai, file_to_openai, shown
+from agent_graph.messages.chat_reading import THINKING_FIELDS, from_openai
+from agent_graph.messages.media import file_to_openai, shown
 from agent_graph.messages.parts import (
     AssistantMessage,
     AssistantPart,
@@ -27,14 +28,11 @@ from agent_graph.messages.parts import (
     ThinkingPart,
     ToolCallPart,
     ToolMessage,
-    ToolReturnPart,
     UserMessage,
 )
+from agent_graph.text import clean_json
 
 __all__ = ['ChatForm', 'from_openai', 'message_to_openai', 'to_openai']
-
-_THINKING_FIELDS = ('reasoning_content', 'reasoning')
-"""The fields that hold reasoning text. Where a server fills both, they say the same, so the first one counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +91,7 @@ def _tool(message: ToolMessage, form: ChatForm) -> list[dict[str, Any]]:
     out: list[dict[str, Any]] = []
     extra: list[str | FilePart] = []
     for part in message.parts:
-        content = part.content if isinstance(part.content, str) else to_json(part.content).decode()
+        content = part.content if isinstance(part.content, str) else _json_text(part.content)
         out.append({'role': 'tool', 'tool_call_id': part.tool_call_id, 'content': content})
         extra += part.extra_content
     return out + _user(tuple(extra), form) if extra else out
@@ -148,7 +146,7 @@ def _add_thinking(out: dict[str, Any], parts: Sequence[AssistantPart], form: Cha
         if isinstance(details, list) and _takes(form, 'reasoning_details'):
             blocks += details
         name = _field(part)
-        if name in _THINKING_FIELDS and _takes(form, name):
+        if name in THINKING_FIELDS and _takes(form, name):
             texts[name] = texts.get(name, '') + part.content
     if blocks:
         out['reasoning_details'] = blocks
@@ -173,7 +171,7 @@ def _takes(form: ChatForm, name: str) -> bool:
 
 
 def _call(part: ToolCallPart, form: ChatForm, own: bool) -> dict[str, Any]:
-    args = part.args if isinstance(part.args, str) else to_json(part.args).decode()
+    args = part.args if isinstance(part.args, str) else _json_text(part.args)
     if form.strict:
         args = _object_text(args)
     name = form.tool_names.get(part.tool_name, part.tool_name)
@@ -193,186 +191,12 @@ def _object_text(args: str) -> str:
             return args
     except ValueError:
         pass
-    return to_json({'invalid_arguments': args}).decode()
+    return _json_text({'invalid_arguments': args})
 
 
-def from_openai(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
-    """Read a Chat Completions `messages` list; consecutive tool results become the one `ToolMessage` of their response.
-
-    Raises `MessageError` naming the index and the value for anything that cannot be read: an unknown role or content
-    type, a missing field, a result that answers no call of the response before it.
-    """
-    return list(_read(messages))
-
-
-def _read(messages: Sequence[Mapping[str, Any]]) -> Iterator[Message]:
-    last: AssistantMessage | None = None
-    answers: dict[int, ToolReturnPart] = {}
-    for index, message in enumerate(messages):
-        try:
-            role = _role(message)
-            if role in ('tool', 'function'):
-                position, answer = _answer(message, last, answers)
-                answers[position] = answer
-                continue
-            if answers:
-                yield _answered(answers)
-                answers = {}
-            last = None
-            if role in ('system', 'developer'):
-                yield from (SystemMessage(t) for t in _texts(message.get('content')))
-            elif role == 'user':
-                yield UserMessage(_user_content(message.get('content')))
-            else:
-                last = _assistant_message(message, index)
-                yield last
-        except MessageError as error:
-            raise MessageError(f'message {index}: {error}') from error
-    if answers:
-        yield _answered(answers)
-
-
-def _answered(answers: dict[int, ToolReturnPart]) -> ToolMessage:
-    return ToolMessage(tuple(answers[position] for position in sorted(answers)))
-
-
-def _role(message: object) -> str:
-    role = cast(Mapping[str, Any], message).get('role') if isinstance(message, Mapping) else None
-    if role in ('system', 'developer', 'user', 'assistant', 'tool', 'function'):
-        return cast(str, role)
-    raise MessageError(
-        f'{shown(message)} has the role {role!r}; use a dict whose role is system, developer, user, assistant or tool'
-    )
-
-
-def _answer(
-    message: Mapping[str, Any], last: AssistantMessage | None, answers: Mapping[int, ToolReturnPart]
-) -> tuple[int, ToolReturnPart]:
-    """Which call of the last response this result answers, and the result."""
-    call_id, name = message.get('tool_call_id'), message.get('name')
-    calls = [p for p in last.parts if isinstance(p, ToolCallPart)] if last is not None else []
-    for position, call in enumerate(calls):
-        fits = call.tool_name == name if message['role'] == 'function' else call.tool_call_id == call_id
-        if fits and position not in answers:
-            content = _result(message.get('content'))
-            return position, ToolReturnPart(call.tool_name, content, call.tool_call_id)
-    known = [c.tool_call_id for c in calls if c.tool_call_id]
-    raise MessageError(
-        f'the result for call {call_id if call_id is not None else name!r} answers no open call of the message before it '
-        f'(its calls: {known!r}); put each result once, right after the assistant message that made the call'
-    )
-
-
-def _result(content: Any) -> str:
-    return content if isinstance(content, str) else ''.join(_texts(content))
-
-
-def _texts(content: Any) -> list[str]:
-    """A text, or the texts of a list of text parts."""
-    if isinstance(content, str):
-        return [content]
-    out: list[str] = []
-    for part in _blocks(content):
-        if part.get('type') != 'text':
-            raise MessageError(f'content part {shown(part)} is not of type text; only text can stand here')
-        out.append(_text_of(part))
-    return out
-
-
-def _blocks(content: Any) -> list[Mapping[str, Any]]:
-    if not isinstance(content, list):
-        raise MessageError(f'content is {shown(content)}; use a text or a list of content parts')
-    for part in cast(list[Any], content):
-        if not isinstance(part, Mapping):
-            raise MessageError(f'content part {shown(part)} is not a dict; use {{"type": "text", "text": ...}} or a file')
-    return cast(list[Mapping[str, Any]], content)
-
-
-def _text_of(part: Mapping[str, Any], key: str = 'text') -> str:
-    text = part.get(key)
-    if not isinstance(text, str):
-        raise MessageError(f'{key!r} of content part {shown(part)} is {text!r}; give a text')
-    return text
-
-
-def _user_content(content: Any) -> str | tuple[str | FilePart, ...]:
-    if isinstance(content, str):
-        return content
-    out: list[str | FilePart] = []
-    for part in _blocks(content):
-        kind = part.get('type')
-        if kind == 'text':
-            out.append(_text_of(part))
-        elif kind in FILE_TYPES:
-            out.append(file_from_openai(part))
-        else:
-            raise MessageError(f'content part {shown(part)} has the type {kind!r}; use text or {sorted(FILE_TYPES)!r}')
-    return tuple(out)
-
-
-def _assistant_message(message: Mapping[str, Any], index: int) -> AssistantMessage:
-    parts: list[AssistantPart] = [*_thinking(message)]
-    refusal = message.get('refusal')
-    content = message.get('content')
-    if isinstance(content, str):
-        parts.append(TextPart(content))
-    elif content is not None:
-        for part in _blocks(content):
-            if part.get('type') == 'refusal':
-                refusal = _text_of(part, 'refusal')
-            else:
-                parts.append(_assistant_block(part))
-    if isinstance(audio := message.get('audio'), Mapping) and isinstance(
-        audio_id := cast(Mapping[str, Any], audio).get('id'), str
-    ):
-        parts.append(FilePart('audio/*', file_id=audio_id, provider_details={'audio_id': audio_id}))
-    for position, call in enumerate(_calls(message)):
-        parts.append(_read_call(call, f'call_{index}_{position}'))
-    extra = message.get('extra_content')
-    details = {'extra_content': extra} if extra is not None else None
-    return AssistantMessage(tuple(parts), refusal=refusal or None, provider_details=details)
-
-
-def _thinking(message: Mapping[str, Any]) -> Iterator[ThinkingPart]:
-    blocks = message.get('reasoning_details')
-    for name in _THINKING_FIELDS:
-        if isinstance(text := message.get(name), str) and text:
-            details = {'field': name, 'reasoning_details': blocks} if blocks else {'field': name}
-            yield ThinkingPart(text, provider_details=details)
-            return
-    if blocks:
-        yield ThinkingPart('', provider_details={'reasoning_details': blocks})
-
-
-def _assistant_block(part: Mapping[str, Any]) -> TextPart | ThinkingPart:
-    kind = part.get('type')
-    if kind == 'text':
-        return TextPart(_text_of(part))
-    if kind == 'thinking':
-        inner = part.get('thinking')
-        text = inner if isinstance(inner, str) else ''.join(_texts(inner))
-        return ThinkingPart(text, provider_details={'field': 'thinking'})
-    raise MessageError(f'content part {shown(part)} has the type {kind!r}; an assistant message holds text or a refusal')
-
-
-def _calls(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    calls: Any = message.get('tool_calls') or []
-    if not isinstance(calls, list):
-        raise MessageError(f'tool_calls is {shown(calls)}; use a list')
-    if not calls and isinstance(old := message.get('function_call'), Mapping):
-        return [{'function': old}]
-    return cast(list[Mapping[str, Any]], calls)
-
-
-def _read_call(call: object, spare_id: str) -> ToolCallPart:
-    fields = cast(Mapping[str, Any], call) if isinstance(call, Mapping) else {}
-    function = fields.get('function')
-    inner = cast(Mapping[str, Any], function) if isinstance(function, Mapping) else {}
-    name, args = inner.get('name'), inner.get('arguments')
-    if not isinstance(name, str) or not isinstance(args, str | dict | None):
-        raise MessageError(f'tool call {shown(call)} has no function with a name and arguments; add them')
-    extra = fields.get('extra_content')
-    details = {'extra_content': extra} if extra is not None else None
-    call_id = fields.get('id')
-    arguments = cast('str | dict[str, Any]', args if args is not None else '')
-    return ToolCallPart(name, arguments, call_id if isinstance(call_id, str) else spare_id, details)
+def _json_text(value: Any) -> str:
+    """JSON text, characters that cannot be encoded replaced."""
+    try:
+        return to_json(clean_json(value)).decode()
+    except PydanticSerializationError as error:
+        raise MessageError(f'{shown(value)} cannot be written as JSON ({error}); use JSON data') from error

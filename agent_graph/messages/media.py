@@ -13,7 +13,13 @@ __all__ = ['FILE_TYPES', 'file_from_openai', 'file_to_openai', 'parse_data_url',
 FILE_TYPES = frozenset({'image_url', 'input_audio', 'audio_url', 'video_url', 'file'})
 """The content part types that `file_from_openai` reads."""
 
-_AUDIO_FORMATS = {'audio/mpeg': 'mp3', 'audio/mp3': 'mp3', 'audio/wav': 'wav', 'audio/x-wav': 'wav', 'audio/wave': 'wav'}
+_AUDIO_FORMATS = {
+    'audio/mpeg': 'mp3',
+    'audio/mp3': 'mp3',
+    'audio/wav': 'wav',
+    'audio/x-wav': 'wav',
+    'audio/wave': 'wav',
+}
 _AUDIO_TYPES = {'mp3': 'audio/mpeg', 'wav': 'audio/wav'}
 
 
@@ -55,8 +61,8 @@ def file_from_openai(part: Mapping[str, Any]) -> FilePart:
         return FilePart(media_type, url=f'data:{media_type};base64,{_text(fields, "data")}')
     url = _text(fields, 'url')
     detail = fields.get('detail')
-    details = {'detail': detail} if isinstance(detail, str) else None
-    return FilePart(_media_type(url, kind.partition('_')[0]), url=url, provider_details=details)
+    media_type = _media_type(url, kind.partition('_')[0])
+    return FilePart(media_type, url=url, provider_details={'detail': detail} if isinstance(detail, str) else None)
 
 
 def parse_data_url(url: str) -> tuple[str, str] | None:

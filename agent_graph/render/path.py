@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from agent_graph.messages import AssistantMessage, FilePart, TextPart, ThinkingPart, ToolMessage
 from agent_graph.render.diagram import Box, Diagram, Link, Mark
 from agent_graph.render.walk import Call, Step, Walk
-from agent_graph.render.wording import call_text, cost_text, seconds_text, short, tokens_text, value_text
+from agent_graph.render.wording import call_text, cost_text, seconds_text, short, tokens_text, value_text, waiting_text
 
 __all__ = ['path_diagram', 'path_tree']
 
@@ -140,6 +140,8 @@ def _call_boxes(step: Step) -> Iterator[Box]:
 
 
 def _call_mark(call: Call, step: Step) -> Mark:
+    if call.waiting is not None:
+        return 'current'
     if call.outcome is None:
         return 'current' if call.started is not None and step.state == 'current' else ''
     return _CALL_MARKS.get(call.outcome, 'stopped')
@@ -151,7 +153,9 @@ def _call_answer(call: Call) -> Iterator[str]:
     numbers += filter(None, [cost_text(call.cost)])
     if call.attempt > 1:
         numbers.append(f'attempt {call.attempt}')
-    if call.outcome is None:
+    if call.waiting is not None:
+        yield waiting_text(call.waiting)
+    elif call.outcome is None:
         yield 'running' if call.started is not None else 'not started'
     else:
         word = _WORDS.get(call.outcome)

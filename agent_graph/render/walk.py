@@ -8,7 +8,21 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal, TypeAlias
 
-from agent_graph.journal.entries import CallFinished, CallStarted, Ended, Entered, Record, RunStatus, Started
+from agent_graph.journal.checks import status_of
+from agent_graph.journal.entries import (
+    Answered,
+    CallFinished,
+    CallStarted,
+    Ended,
+    Enqueued,
+    Entered,
+    Entry,
+    Paused,
+    Record,
+    RunStatus,
+    Started,
+    StepDone,
+)
 from agent_graph.messages import (
     AssistantMessage,
     FilePart,
@@ -18,6 +32,7 @@ from agent_graph.messages import (
     ToolMessage,
     ToolReturnPart,
 )
+from agent_graph.pending import Pending
 from agent_graph.usage import Spend, Usage, cost_of
 
 __all__ = ['Call', 'Step', 'StepState', 'Walk', 'read']
@@ -28,7 +43,10 @@ StepState: TypeAlias = Literal['done', 'current', 'failed', 'cancelled']
 
 @dataclass(slots=True)
 class Call:
-    """One tool call of a response. `outcome` is `None` until it is answered; `seconds` until it has run."""
+    """One tool call of a response, or an effect a node recorded (`ctx.step`).
+
+    `outcome` is `None` until it is answered, `seconds` until it has run; `waiting` says what a paused run waits for.
+    """
 
     tool_call_id: str
     tool_name: str
@@ -38,6 +56,7 @@ class Call:
     started: float | None = None
     seconds: float | None = None
     attempt: int = 0
+    waiting: Pending | None = None
     usage: Usage | None = None
     spends: tuple[Spend, ...] = ()
 
@@ -78,8 +97,9 @@ class Step:
 
 @dataclass(slots=True)
 class Walk:
-    """A whole run as its journal tells it. `seconds` counts to the newest record."""
+    """A whole run as its journal tells it. `seconds` counts to the newest record, which is `last`."""
 
+    last: Entry | None = None
     started: Started | None = None
     ended: Ended | None = None
     steps: list[Step] = field(default_factory=list[Step])
@@ -87,7 +107,7 @@ class Walk:
 
     @property
     def status(self) -> RunStatus:
-        return self.ended.status if self.ended is not None else 'running'
+        return status_of(self.last) if self.last is not None else 'running'
 
     @property
     def usage(self) -> Usage:
@@ -127,7 +147,7 @@ def read(records: Iterable[Record]) -> Walk:
 
 
 def _take(walk: Walk, record: Record) -> None:
-    entry = record.entry
+    walk.last = entry = record.entry
     match entry:
         case Started():
             walk.started = entry
@@ -135,7 +155,8 @@ def _take(walk: Walk, record: Record) -> None:
             _enter(walk, record, entry)
         case CallStarted():
             call = _find(walk, entry.tool_call_id, entry.tool_name)
-            call.args, call.started, call.attempt = entry.args, record.time, entry.attempt
+            call.args, call.started, call.attempt = _parsed(entry.args), record.time, entry.attempt
+            call.waiting = None
         case CallFinished():
             call = _find(walk, entry.part.tool_call_id, entry.part.tool_name)
             call.seconds = max(0.0, record.time - call.started) if call.started is not None else None
@@ -143,7 +164,15 @@ def _take(walk: Walk, record: Record) -> None:
             _answer(call, entry.part)
         case Ended():
             _end(walk, record, entry)
-        case _:  # a pause or another entry that is no step of the walk
+        case Paused():
+            for pending in entry.pending:
+                own = pending.path[0] if pending.path else pending.tool_call_id
+                _find(walk, own, pending.tool_name).waiting = pending
+        case Answered():
+            _find(walk, entry.tool_call_id, entry.tool_name or '').waiting = None
+        case StepDone():
+            _step_done(walk, entry)
+        case Enqueued():  # seen again in the request that takes the message along
             return
 
 
@@ -175,11 +204,17 @@ def _end(walk: Walk, record: Record, entry: Ended) -> None:
         last.state = 'failed' if entry.status == 'failed' else 'cancelled'
 
 
+def _step_done(walk: Walk, entry: StepDone) -> None:
+    """An effect of a node itself is shown like a call; one inside a tool call is part of that."""
+    if walk.steps and all(call.tool_call_id != entry.scope for call in walk.steps[-1].calls):
+        walk.steps[-1].calls.append(Call(f'{entry.scope}:{entry.name}', entry.name, None, 'success', entry.value))
+
+
 def _asked(part: ToolCallPart) -> Call:
     return Call(part.tool_call_id, part.tool_name, _parsed(part.args))
 
 
-def _parsed(args: str | dict[str, JsonValue]) -> JsonValue:
+def _parsed(args: JsonValue) -> JsonValue:
     if not isinstance(args, str):
         return args
     try:
@@ -200,7 +235,7 @@ def _find(walk: Walk, tool_call_id: str, tool_name: str) -> Call:
 
 
 def _answer(call: Call, part: ToolReturnPart) -> None:
-    call.outcome, call.result = part.outcome, part.content
+    call.outcome, call.result, call.waiting = part.outcome, part.content, None
 
 
 def _answer_all(step: Step, parts: Sequence[ToolReturnPart]) -> None:

@@ -5,9 +5,17 @@ from __future__ import annotations
 from decimal import Decimal
 
 from agent_graph.messages import JsonValue
+from agent_graph.pending import Pending, PendingKind
 from agent_graph.usage import Usage
 
-__all__ = ['call_text', 'cost_text', 'seconds_text', 'short', 'tokens_text', 'value_text']
+__all__ = ['call_text', 'cost_text', 'seconds_text', 'short', 'tokens_text', 'value_text', 'waiting_text']
+
+_WAITS: dict[PendingKind, str] = {
+    'approval': 'waits for approval',
+    'external': 'waits for its result',
+    'question': 'waits for an answer',
+    'crash': 'was cut off by a crash; waits for a decision',
+}
 
 
 def short(text: str, limit: int = 60) -> str:
@@ -26,6 +34,12 @@ def call_text(name: str, args: JsonValue, limit: int = 72) -> str:
     if isinstance(args, dict):
         return short(f'{name}({", ".join(f"{key}={_argument(value)}" for key, value in args.items())})', limit)
     return short(f'{name}({"" if args in (None, "") else value_text(args, limit)})', limit)
+
+
+def waiting_text(pending: Pending, limit: int = 40) -> str:
+    """What a call waits for: `waits for approval: Really?`."""
+    question = f': {short(pending.question, limit)}' if pending.question else ''
+    return f'{_WAITS[pending.reason]}{question}'
 
 
 def seconds_text(seconds: float) -> str:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, NoReturn, get_args, get_origin
+from typing import Annotated, Any, NoReturn, NotRequired, Required, get_args, get_origin
 
 from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter
 from pydantic.errors import PydanticUndefinedAnnotation
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import PydanticSerializationError, from_json, to_json
-from typing_extensions import NotRequired, Required, TypedDict, Unpack, get_type_hints, is_typeddict
+from typing_extensions import TypedDict, Unpack, get_type_hints, is_typeddict
 
 from agent_graph.errors import ToolDefinitionError
 from agent_graph.tools.legal import legal
@@ -56,7 +56,9 @@ def argument_schema(
 class _Untitled(GenerateJsonSchema):
     """Without the titles pydantic derives from names: they repeat the name and cost tokens in every request."""
 
-    ignored_warning_kinds: set[JsonSchemaWarningKind] = {'skipped-choice', 'non-serializable-default'}
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.ignored_warning_kinds: set[JsonSchemaWarningKind] = {'skipped-choice', 'non-serializable-default'}
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False

@@ -47,7 +47,7 @@ from pydantic_core import ErrorDetails, PydanticSerializationError, from_json, t
 
 from agent_graph.errors import ArgumentsError
 from agent_graph.text import clean_json, clean_text
-from agent_graph.tools.fit import Fitter, expected
+from agent_graph.tools.fit import Fitter
 from agent_graph.tools.keywords import place, show
 
 __all__ = ['ArgumentChecker', 'ArgumentsError', 'JsonValidator', 'check_value', 'dump', 'holds_suspect_number']
@@ -56,6 +56,8 @@ holds_suspect_number: Callable[[str], Any] = re.compile(r'[eE]\+?[0-9]{3}|NaN|In
 """Whether JSON text may hold a number that is not finite; pydantic would read those as numbers."""
 
 _MAX_LINES = 12
+
+_MAX_DEPTH = 200  # where JSON parsers stop too
 
 _LENIENT = frozenset({'date_type', 'date_parsing', 'datetime_type', 'time_type', 'time_delta_type'})
 """Strict pydantic reads one form of these only; the others it knows are no guess either."""
@@ -97,7 +99,7 @@ class ArgumentChecker:
     def __call__(self, args: str | Mapping[str, Any]) -> Any:
         """The checked arguments. Raises `ArgumentsError`."""
         data = _read(args) if isinstance(args, str) else clean_json(dict(args))
-        _refuse(list(_not_finite(data)))
+        _refuse(list(_no_json(data)))
         fitted, problems = self.fitter.fit(data)
         if self.validate_json is None:
             _refuse([str(problem) for problem in problems])
@@ -141,19 +143,21 @@ class ArgumentChecker:
         return f'{where}got {show(detail["input"])}: {_sentence(detail["msg"])}{hint}'
 
     def _expected(self, path: tuple[str | int, ...]) -> str:
-        return expected(self._node(path))
+        return self.fitter.expected(self._node(path))
 
     def _node(self, path: tuple[str | int, ...]) -> dict[str, Any]:
         """The schema of the value at `path`, as far as it can be followed without choosing between alternatives."""
-        node: Any = self.fitter.schema
-        for step in (None, *path):
-            if step is not None:
-                node = node.get('items') if isinstance(step, int) else node.get('properties', {}).get(step)
-            while isinstance(node, dict) and '$ref' in node:
-                node = self.fitter.target(cast('dict[str, Any]', node)['$ref'])
-            if not isinstance(node, dict):
-                return {}
-        return cast('dict[str, Any]', node)
+        node = self._target(self.fitter.schema)
+        for step in path:
+            held = node.get('items') if isinstance(step, int) else node.get('properties', {}).get(step)
+            node = self._target(held)
+        return node
+
+    def _target(self, schema: Any) -> dict[str, Any]:
+        """The schema itself, or what its `$ref` leads to; empty when there is nothing to look at."""
+        while isinstance(schema, Mapping) and '$ref' in schema:
+            schema = self.fitter.target(cast('dict[str, Any]', schema)['$ref'])
+        return dict(cast('dict[str, Any]', schema)) if isinstance(schema, Mapping) else {}
 
 
 def _sentence(message: str) -> str:
@@ -205,7 +209,7 @@ def _mend_escapes(text: str) -> str:
 def _unreadable(text: str, reason: str) -> ArgumentsError:
     if 'recursion limit' in reason:
         return ArgumentsError('The JSON text is nested too deeply. Send a simpler value.')
-    if _is_cut(text):
+    if _is_cut(text, reason):
         return ArgumentsError(
             f'The JSON text is incomplete: it ends too early, after {len(text)} characters '
             f'({show(text[-40:])}). Send all of it again, or less at a time.',
@@ -214,8 +218,10 @@ def _unreadable(text: str, reason: str) -> ArgumentsError:
     return ArgumentsError(f'This is not JSON ({reason}): {show(text, 300)}. Send one JSON object, and nothing else.')
 
 
-def _is_cut(text: str) -> bool:
+def _is_cut(text: str, reason: str) -> bool:
     """Whether JSON text is right as far as it goes, but ends too early."""
+    if 'trailing characters' in reason:
+        return False
     try:
         from_json(text, allow_partial='trailing-strings')
     except ValueError as error:
@@ -223,11 +229,14 @@ def _is_cut(text: str) -> bool:
     return True
 
 
-def _not_finite(data: Any) -> Iterator[str]:
-    """Numbers JSON does not have, wherever they are."""
+def _no_json(data: Any) -> Iterator[str]:
+    """What no JSON text could be read as here: numbers that are not finite, and too much depth, wherever it is."""
     todo: list[tuple[Any, tuple[str | int, ...]]] = [(data, ())]
     while todo:
         value, path = todo.pop()
+        if len(path) > _MAX_DEPTH:
+            yield 'it is nested too deeply; send a simpler value'
+            return
         if isinstance(value, float):
             if not math.isfinite(value):
                 yield f'{place(path)}: got {show(value)}, expected a finite number; send one in range'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol
 
@@ -35,6 +35,8 @@ class RunView(Protocol):
     @property
     def metadata(self) -> dict[str, JsonValue] | None: ...
     async def emit(self, value: Any, tool_name: str | None, tool_call_id: str | None) -> None: ...
+    async def ask(self, tool_call_id: str | None, tool_name: str | None, question: str, schema: Any) -> Any: ...
+    async def do_step(self, scope: str, name: str, function: Callable[[], Any]) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,8 @@ class RunContext(Generic[_DepsOut]):
 
     `deps` is what was passed to the run. `tool_name` and `tool_call_id` are set inside a tool; `retry` counts how often
     in a row this tool (or the output) has already been sent back to the model, of at most `max_retries`. `partial` is
-    true in an output validator while the output is still streaming in.
+    true in an output validator while the output is still streaming in. `approved` is true in a tool call that a person
+    has approved.
     """
 
     deps: _DepsOut
@@ -53,6 +56,7 @@ class RunContext(Generic[_DepsOut]):
     retry: int = 0
     max_retries: int = 0
     partial: bool = False
+    approved: bool = False
 
     @property
     def run_id(self) -> str:
@@ -75,7 +79,7 @@ class RunContext(Generic[_DepsOut]):
         return self.run.usage
 
     @property
-    def step(self) -> int:
+    def step_number(self) -> int:
         """How many model requests the run has made."""
         return self.run.step
 
@@ -92,3 +96,19 @@ class RunContext(Generic[_DepsOut]):
     async def emit(self, value: Any) -> None:
         """Show `value` to whoever watches the run, as a `CustomEvent`; does nothing when nobody does."""
         await self.run.emit(value, self.tool_name, self.tool_call_id)
+
+    async def ask(self, question: str, *, schema: Any = str) -> Any:
+        """Ask a person, and get an answer of the type `schema`; inside a tool only.
+
+        The run pauses if nobody answers at once, and the tool is run again from its start when there is an answer, which
+        this call then returns. What must not be done twice goes before it into `ctx.step`.
+        """
+        return await self.run.ask(self.tool_call_id, self.tool_name, question, schema)
+
+    async def step(self, name: str, function: Callable[[], Any]) -> Any:
+        """Do something once, however often this tool call is run: `await ctx.step('charge', lambda: charge(card))`.
+
+        `function` may be sync or async; its result must have a JSON form, which later attempts get back. `name` tells the
+        steps of one call apart.
+        """
+        return await self.run.do_step(self.tool_call_id or '', name, function)

@@ -22,13 +22,13 @@ from pydantic_core import from_json
 from agent_graph.tools.keywords import TYPES, json_type, place, same, show, types_of
 from agent_graph.tools.limits import check_array, check_number, check_object_size, check_string
 
-__all__ = ['Fitter', 'Problem', 'expected']
+__all__ = ['Fitter', 'Problem']
 
 EXACT = 2**53
 """From here on a float no longer holds every whole number, so turning one into an integer could change it."""
 
-_MAX_DEPTH = 200  # schemas inside schemas; deeper values are refused rather than followed
-_MAX_STEPS = 200_000  # schemas tried; alternatives inside alternatives can multiply without end
+_MAX_DEPTH = 150  # schemas inside schemas; deeper values are refused before Python's own limit is near
+_MAX_STEPS = 100_000  # schemas tried; alternatives inside alternatives can multiply without end
 
 _ALL = frozenset(TYPES)
 _WORDS = {
@@ -46,7 +46,9 @@ _Path: TypeAlias = 'tuple[str | int, ...]'
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong at `path`. `kind` is the keyword that says so, or `size` when the value itself is too much."""
+    """What is wrong at `path`. `kind` is the keyword that says so, `size` for a number out of range, `depth` when
+    the value was too much to look through.
+    """
 
     path: _Path
     text: str
@@ -54,18 +56,6 @@ class Problem:
 
     def __str__(self) -> str:
         return f'{place(self.path)}: {self.text}' if self.path else self.text
-
-
-def expected(schema: Any) -> str:
-    """What a schema wants, in a few words."""
-    if not isinstance(schema, dict):
-        return 'a value'
-    node = cast('dict[str, Any]', schema)
-    if 'const' in node:
-        return show(node['const'])
-    if 'enum' in node:
-        return f'one of {", ".join(show(value, 40) for value in node["enum"][:20])}'
-    return ' or '.join(_WORDS[name] for name in types_of(node)) or 'a value'
 
 
 class Fitter:
@@ -82,17 +72,35 @@ class Fitter:
     def fit(self, value: Any) -> tuple[Any, list[Problem]]:
         """The value, mended where it was nearly right (a copy then), and what is still wrong with it."""
         problems: list[Problem] = []
-        return _Walk(self, mending=True).node(self.schema, value, (), problems), problems
+        walk = _Walk(self, mending=True)
+        fitted = walk.node(self.schema, value, (), problems)
+        if walk.gave_up:
+            return value, [Problem((), 'it is nested too deeply, send a simpler value', 'depth')]
+        return fitted, problems
 
     def accepts(self, value: Any, schema: Any = None) -> bool:
         """Whether the value is valid as it stands; `schema` is a part of this fitter's schema, or all of it."""
         problems: list[Problem] = []
-        _Walk(self, mending=False).node(self.schema if schema is None else schema, value, (), problems)
-        return not problems
+        walk = _Walk(self, mending=False)
+        walk.node(self.schema if schema is None else schema, value, (), problems)
+        return not problems and not walk.gave_up
 
     def target(self, ref: str) -> Any:
         """The definition a `$ref` leads to."""
         return self.definitions[ref.removeprefix('#/$defs/').replace('~1', '/').replace('~0', '~')]
+
+    def expected(self, schema: Any) -> str:
+        """What a schema wants, in a few words."""
+        while isinstance(schema, dict) and '$ref' in schema:
+            schema = self.target(cast('dict[str, Any]', schema)['$ref'])
+        node = cast('dict[str, Any]', schema if isinstance(schema, dict) else {})
+        if 'const' in node:
+            return show(node['const'])
+        if 'enum' in node:
+            return f'one of {", ".join(show(value, 40) for value in node["enum"][:20])}'
+        types = types_of(node) or tuple(name for name in TYPES if name in self.admitted(node))
+        types = tuple(name for name in types if name != 'integer' or 'number' not in types)
+        return ' or '.join(_WORDS[name] for name in types) if len(types) < len(TYPES) - 1 else 'a value'
 
     def admitted(self, schema: Any) -> frozenset[str]:
         """The JSON types a schema lets through; `number` stands beside `integer` only where fractions are allowed."""
@@ -137,13 +145,14 @@ class Fitter:
 class _Walk:
     """One walk of a value along a schema."""
 
-    __slots__ = ('depth', 'fitter', 'mending', 'steps')
+    __slots__ = ('depth', 'fitter', 'gave_up', 'mending', 'steps')
 
     def __init__(self, fitter: Fitter, *, mending: bool) -> None:
         self.fitter = fitter
         self.mending = mending
         self.steps = 0
         self.depth = 0
+        self.gave_up = False  # then nothing that was found out counts
 
     def node(self, schema: Any, value: Any, path: _Path, problems: list[Problem]) -> Any:
         """`value` as this schema wants it; what is wrong is added to `problems`."""
@@ -154,7 +163,7 @@ class _Walk:
             return value
         self.steps += 1
         if self.depth > _MAX_DEPTH or self.steps > _MAX_STEPS:
-            problems.append(Problem(path, 'nested too deeply, send a simpler value', 'size'))
+            self.gave_up = True
             return value
         self.depth += 1
         value = self.inside(schema, self.mend(schema, value) if self.mending else value, path, problems)
@@ -187,12 +196,20 @@ class _Walk:
         """Why the value itself is wrong, whatever is inside it: (keyword, text)."""
         types = types_of(schema)
         if types and not self.is_of(value, types):
-            return 'type', _wrong_type(value, schema, types)
+            return 'type', self.wrong_type(value, schema, types)
         if 'const' in schema and not same(value, schema['const']):
-            return 'const', f'got {show(value)}, expected {expected(schema)}'
+            return 'const', f'got {show(value)}, expected {self.fitter.expected(schema)}'
         if 'enum' in schema and not any(same(value, member) for member in schema['enum']):
-            return 'enum', f'got {show(value)}, expected {expected(schema)}'
+            return 'enum', f'got {show(value)}, expected {self.fitter.expected(schema)}'
         return None
+
+    def wrong_type(self, value: Any, schema: dict[str, Any], types: tuple[str, ...]) -> str:
+        text = f'got {show(value)}, expected {self.fitter.expected(schema)}'
+        if json_type(value) == 'number' and 'integer' in types:
+            if not math.isfinite(value) or not value.is_integer():
+                return f'{text}; send it without a fraction'
+            return f'{text}; send it as digits only, without a point or an exponent'
+        return text
 
     def is_of(self, value: Any, types: tuple[str, ...]) -> bool:
         kind = json_type(value)
@@ -238,13 +255,13 @@ class _Walk:
             return
         found = sum(self.valid(schema['contains'], item, path) for item in value)
         if not schema.get('minContains', 1) <= found <= schema.get('maxContains', len(value)):
-            text = f'{found} of the items are {expected(schema["contains"])}, which is too few or too many'
+            text = f'{found} of the items are {self.fitter.expected(schema["contains"])}, which is too few or too many'
             problems.append(Problem(path, text, 'contains'))
 
     def object(self, schema: dict[str, Any], value: dict[str, Any], path: _Path, problems: list[Problem]) -> Any:
         value = self.without_nulls(schema, value)
         out = value
-        for name, item in value.items():
+        for name in value:
             for part in self.parts(schema, name):
                 if part is False:
                     problems.append(Problem((*path, name), _unknown(schema), 'additionalProperties'))
@@ -257,7 +274,7 @@ class _Walk:
                 problems.append(Problem((*path, name), 'this name is not allowed here', 'propertyNames'))
         for name in schema.get('required', ()):
             if name not in out:
-                wanted = expected(schema.get('properties', {}).get(name))
+                wanted = self.fitter.expected(schema.get('properties', {}).get(name))
                 problems.append(Problem((*path, name), f'missing, it is required: expected {wanted}', 'required'))
         problems.extend(Problem(path, text, keyword) for keyword, text in check_object_size(schema, out))
         return out
@@ -321,8 +338,27 @@ class _Walk:
             problems.append(Problem(path, text, 'oneOf'))
         if fitting:
             return exact[0] if exact else fitting[0]
-        problems.extend(_closest(tried, value, path, branches))
+        problems.extend(self.closest(tried, value, path, branches))
         return value
+
+    def closest(
+        self, tried: list[tuple[Any, list[Problem]]], value: Any, path: _Path, branches: list[Any]
+    ) -> list[Problem]:
+        """The problems with the alternative the value was most likely meant for, or one problem for all of them."""
+        meant = [
+            found
+            for _, found in tried
+            if not any(p.path == path and p.kind in ('type', 'enum', 'const', 'false', 'pattern') for p in found)
+            and not any(len(p.path) == len(path) + 1 and p.kind in ('enum', 'const') for p in found)
+        ]
+        if len(meant) == 1:
+            return meant[0]
+        wanted = ' or '.join(dict.fromkeys(self.fitter.expected(branch) for branch in branches[:8]))
+        inner = min((found for _, found in tried), key=len) if meant else []
+        note = f' ({"; ".join(map(str, inner[:3]))[:300]})' if inner else ''
+        return [
+            Problem(path, f'got {show(value)}, which fits none of the alternatives: expected {wanted}{note}', 'anyOf')
+        ]
 
     def valid(self, schema: Any, value: Any, path: _Path) -> bool:
         """Whether the value is valid for `schema` as it stands."""
@@ -355,31 +391,6 @@ def _unwrapped(text: str, admitted: frozenset[str]) -> Any:
     return value if fits else text
 
 
-def _wrong_type(value: Any, schema: dict[str, Any], types: tuple[str, ...]) -> str:
-    text = f'got {show(value)}, expected {expected(schema)}'
-    if json_type(value) == 'number' and 'integer' in types:
-        if not math.isfinite(value) or not value.is_integer():
-            return f'{text}; send it without a fraction'
-        return f'{text}; send it as digits only, without a point or an exponent'
-    return text
-
-
 def _unknown(schema: dict[str, Any]) -> str:
     names = [*schema.get('properties', {})]
     return f'unknown name; allowed: {", ".join(names)}' if names else 'unknown name; none is allowed here'
-
-
-def _closest(tried: list[tuple[Any, list[Problem]]], value: Any, path: _Path, branches: list[Any]) -> list[Problem]:
-    """The problems with the alternative the value was most likely meant for, or one problem for all of them."""
-    meant = [
-        found
-        for _, found in tried
-        if not any(p.path == path and p.kind in ('type', 'enum', 'const', 'false', 'pattern') for p in found)
-        and not any(len(p.path) == len(path) + 1 and p.kind in ('enum', 'const') for p in found)
-    ]
-    if len(meant) == 1:
-        return meant[0]
-    wanted = ' or '.join(dict.fromkeys(expected(branch) for branch in branches[:8]))
-    inner = min((found for _, found in tried), key=len) if meant else []
-    note = f' ({"; ".join(map(str, inner[:3]))})' if inner else ''
-    return [Problem(path, f'got {show(value)}, which fits none of the alternatives: expected {wanted}{note}', 'anyOf')]

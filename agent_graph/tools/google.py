@@ -35,7 +35,9 @@ def to_google(rewriter: Rewriter) -> _Node:
     """An object at the top, whatever was published; see the table of `agent_graph.tools.dialects`."""
     root = rewriter.one_object(rewriter.inlined())
     work = _Google(rewriter)
-    out = work.object(root) if root.get('properties') else {'type': 'object', 'properties': {}}
+    out: _Node = {'type': 'object', 'properties': {}}
+    if root.get('properties'):
+        out = work.object(root)
     return {**_notes(root), **out}
 
 
@@ -54,10 +56,8 @@ class _Google:
             return self.choice(node, branches)
         types = self.types(node)
         bare = [name for name in types if name != 'null']
-        if not types or len(bare) > 1:
-            made = self.any_of(node, bare)
-        else:
-            made = self.typed(node, bare[0] if bare else 'null')
+        one = len(bare) == 1 or bool(types and not bare)
+        made = self.typed(node, bare[0] if bare else 'null') if one else self.any_of(node, bare)
         if 'null' in types and bare:
             made['nullable'] = True
         return made

@@ -44,6 +44,8 @@ MAPS = frozenset({'properties', '$defs', 'patternProperties', 'dependentSchemas'
 IN_PLACE = frozenset({'allOf', 'anyOf', 'oneOf', 'not', 'if', 'then', 'else', 'dependentSchemas'})
 """Keywords whose schemas look at the same value, not at something inside it."""
 
+_SHOWN_PATH = 200
+
 _PYTHON_TYPES: dict[type, str] = {
     type(None): 'null',
     bool: 'boolean',
@@ -88,6 +90,7 @@ def pointer(*tokens: str | int | None) -> str:
 
 def refusal(tool_name: str, path: str, text: str) -> ToolDefinitionError:
     """The error that says what is wrong at `path` (a JSON pointer) of a tool's schema."""
+    path = path if len(path) <= _SHOWN_PATH else f'{path[:_SHOWN_PATH]}...'
     where = f' at {path}' if path else ''
     return ToolDefinitionError(f'the schema of tool {tool_name!r}{where}: {text}', tool_name=tool_name, path=path)
 

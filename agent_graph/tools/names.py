@@ -59,7 +59,7 @@ def _clean(name: str, pattern: str, start: str) -> str:
 def _hashed(name: str, wire: str, limit: int, taken: set[str]) -> str:
     """`wire` with a hash of `name` in it: at the end, or in place of the middle that has to go."""
     digest = sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()
-    for offset in range(0, len(digest) - _HASH):
+    for offset in range(len(digest) - _HASH):
         mark = digest[offset : offset + _HASH]
         room = limit - len(mark) - 2
         if not wire.strip('_'):

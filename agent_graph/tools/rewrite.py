@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from agent_graph.errors import ToolDefinitionError
 from agent_graph.tools.fit import Fitter
-from agent_graph.tools.keywords import LISTS, MAPS, SINGLES, children, same, types_of
+from agent_graph.tools.keywords import LISTS, MAPS, SINGLES, children, refusal, same, types_of
 from agent_graph.tools.legal import legal
 from agent_graph.tools.roots import ANNOTATIONS
 
@@ -94,11 +94,9 @@ class Rewriter:
         self._objects: dict[str, _Node] = {}
         self._sizes: dict[str, int] = {}
 
-    def refuse(self, path: str, text: str) -> NoReturn:
-        where = f' at {path}' if path else ''
-        raise ToolDefinitionError(
-            f'the schema of tool {self.tool_name!r}{where}: {text}', tool_name=self.tool_name, path=path
-        )
+    def error(self, path: str, text: str) -> ToolDefinitionError:
+        """The error to raise for what this schema has at `path`."""
+        return refusal(self.tool_name, path, text)
 
     @property
     def root(self) -> _Node:
@@ -139,7 +137,9 @@ class Rewriter:
 
     def one_object(self, schema: Any) -> _Node:
         """An object with the properties of all alternatives; required is what every alternative requires."""
-        name = schema['$ref'] if isinstance(schema, dict) and schema.keys() == {'$ref'} else None
+        name: str | None = None
+        if isinstance(schema, dict) and cast('_Node', schema).keys() == {'$ref'}:
+            name = cast('_Node', schema)['$ref']
         if name is not None and name in self._objects:
             return self._objects[name]
         node, _ = self.resolved(schema)
@@ -178,6 +178,8 @@ class Rewriter:
         written = 0
         while todo:
             container, key, trail, depth = todo.popleft()
+            if isinstance(container[key], bool):
+                continue
             node, names = self.flat(container[key])
             if '$ref' in node:
                 node, found = self.resolved(node)

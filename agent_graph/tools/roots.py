@@ -32,9 +32,10 @@ def object_root(schema: dict[str, Any], tool_name: str) -> dict[str, Any]:
             tool_name=tool_name,
         )
     definitions: dict[str, Any] = schema.get('$defs', {})
-    root = {key: held for key, held in schema.items() if key != '$defs'}
+    root: dict[str, Any] = {key: held for key, held in schema.items() if key != '$defs'}
     while '$ref' in root:
-        target = definitions[root.pop('$ref').removeprefix('#/$defs/')]
+        name: str = root.pop('$ref')
+        target = definitions[name.removeprefix('#/$defs/')]
         target = dict(cast('dict[str, Any]', target)) if isinstance(target, dict) else {}
         root = {**target, **root} if root.keys() <= ANNOTATIONS else {'allOf': [target, *root.pop('allOf', [])], **root}
     root['type'] = 'object'

@@ -70,7 +70,7 @@ def sample_arguments(parameters: Mapping[str, Any], *, seed: int = 0, tool_name:
             if isinstance(value, dict) and checker.accepts(value):
                 return cast('dict[str, Any]', json.loads(json.dumps(value)))
             break
-    rewriter.refuse('', 'no arguments could be made up that it accepts; pass arguments of your own')
+    raise rewriter.error('', 'no arguments could be made up that it accepts; pass arguments of your own')
 
 
 class _Sampler:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -54,20 +53,22 @@ class Signature:
 def plain_function(function: Callable[..., Any]) -> Any:
     """The function in which the code of a partial, bound method, callable object or wrapper stands."""
     inner: Any = function
-    while True:
-        if isinstance(inner, functools.partial):
-            inner = cast('functools.partial[Any]', inner).func
-        elif inspect.ismethod(inner):
-            inner = inner.__func__
-        elif not inspect.isroutine(inner) and not inspect.isclass(inner) and hasattr(type(inner), '__call__'):
-            call = getattr(type(inner), '__call__')  # noqa: B004 (the attribute itself is wanted)
-            if not isinstance(call, FunctionType):
-                return inner
-            inner = call
-        elif hasattr(inner, '__wrapped__'):
-            inner = inner.__wrapped__
-        else:
-            return inner
+    while (deeper := _deeper(inner)) is not None:
+        inner = deeper
+    return inner
+
+
+def _deeper(function: Any) -> Any:
+    if isinstance(function, functools.partial):
+        return cast('functools.partial[Any]', function).func
+    if inspect.ismethod(function):
+        return function.__func__
+    if (wrapped := getattr(function, '__wrapped__', None)) is not None:
+        return wrapped
+    if inspect.isroutine(function) or inspect.isclass(function):
+        return None
+    call: Any = getattr(function.__class__, '__call__', None)  # noqa: B004 (the attribute itself is wanted)
+    return call if isinstance(call, FunctionType) else None
 
 
 def local_names(function: Callable[..., Any]) -> dict[str, Any]:
@@ -81,7 +82,7 @@ def local_names(function: Callable[..., Any]) -> dict[str, Any]:
         return {}
     found: dict[str, Any] = {}
     frames: dict[str, Any] = {}
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage] (inspect.currentframe is the same call)
+    frame = inspect.currentframe()
     while frame is not None:
         name = frame.f_code.co_qualname
         if name in around and name not in frames and frame.f_globals is getattr(inner, '__globals__', None):

@@ -28,11 +28,13 @@ _Node = dict[str, Any]
 def to_strict(rewriter: Rewriter) -> _Node:
     """Raises `ToolDefinitionError` for a free-form object, any value, or a choice at the top."""
     work = _Strict(rewriter)
-    root, _ = rewriter.resolved(rewriter.root)
+    root: _Node = dict(rewriter.resolved(rewriter.root)[0])
     if root.keys() & {'anyOf', 'oneOf'}:
-        rewriter.refuse('', 'strict mode has no choice between objects at the top; offer the tool without strict=True')
+        raise rewriter.error(
+            '', 'strict mode has no choice between objects at the top; offer the tool without strict=True'
+        )
     if not root.keys() & {'properties', 'additionalProperties', 'patternProperties'}:
-        root = {**root, 'properties': {}}
+        root['properties'] = {}
     definitions = {name: work.node(held, pointer('$defs', name)) for name, held in rewriter.definitions.items()}
     return drop_unused({**work.node({**root, 'type': 'object'}, ''), '$defs': definitions})
 
@@ -45,7 +47,7 @@ class _Strict:
     def node(self, schema: Any, path: str) -> _Node:
         self.left -= 1
         if self.left < 0 or path.count('/') > 100:
-            self.rewriter.refuse(path, 'it is too large or too deep for strict mode; offer it without strict=True')
+            raise self.rewriter.error(path, 'it is too large or too deep for strict mode; offer it without strict=True')
         node, _ = self.rewriter.flat(schema)
         notes = {key: held for key, held in node.items() if key in ('title', 'description')}
         if '$ref' in node:
@@ -79,7 +81,9 @@ class _Strict:
             return ('object',)
         if node.keys() & {'items', 'prefixItems'}:
             return ('array',)
-        self.rewriter.refuse(path, 'strict mode needs a type here; give one, or offer the tool without strict=True')
+        raise self.rewriter.error(
+            path, 'strict mode needs a type here; give one, or offer the tool without strict=True'
+        )
 
     def array(self, node: _Node, path: str) -> _Node:
         first: list[Any] = node.get('prefixItems', [])
@@ -93,7 +97,7 @@ class _Strict:
         properties: _Node = {name: held for name, held in node.get('properties', {}).items() if held is not False}
         is_open = node.get('additionalProperties', not properties and 'properties' not in node)
         if is_open is not False or 'patternProperties' in node:
-            self.rewriter.refuse(
+            raise self.rewriter.error(
                 path,
                 'strict mode has no object with names that are not listed; list the properties, or offer the tool '
                 'without strict=True',
@@ -101,7 +105,9 @@ class _Strict:
         required = node.get('required', ())
         unknown = [name for name in required if name not in properties]
         if unknown:
-            self.rewriter.refuse(path, f'{unknown[0]!r} is required but not described; describe it under properties')
+            raise self.rewriter.error(
+                path, f'{unknown[0]!r} is required but not described; describe it under properties'
+            )
         made = {name: self.node(held, path + pointer('properties', name)) for name, held in properties.items()}
         made = {
             name: held if name in required else self.nullable(properties[name], held) for name, held in made.items()

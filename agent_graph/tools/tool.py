@@ -6,23 +6,30 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
-
-from agent_graph.messages import FilePart, JsonValue
+from agent_graph.messages import FilePart, JsonValue, ToolCallPart
 from agent_graph.model import ToolDefinition
 from agent_graph.tools.context import RunContext
 
 if TYPE_CHECKING:
     from agent_graph.tools.schema import FunctionSchema
 
-__all__ = ['OnCrash', 'Prepare', 'Tool', 'ToolReturn', 'tool']
+__all__ = ['Approval', 'OnCrash', 'Prepare', 'Retry', 'Tool', 'ToolReturn', 'tool']
 
 Prepare: TypeAlias = Callable[
     [RunContext[Any], ToolDefinition], ToolDefinition | None | Awaitable[ToolDefinition | None]
 ]
 """Asked before each request: the definition to offer now, changed or not, or `None` to leave the tool out."""
 
-OnCrash: TypeAlias = Literal['never', 'retry']
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Returned by an `on_crash` function: the call took no effect, run it again."""
+
+
+OnCrash: TypeAlias = Literal['ask', 'retry', 'never'] | Callable[[RunContext[Any], ToolCallPart], Any]
 """What to do with a call that was in flight when the process died. See `Tool`."""
+
+Approval: TypeAlias = bool | Callable[[RunContext[Any], dict[str, Any]], Any]
+"""Whether a call needs approval: always, never, or as a function of the context and the checked arguments says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +58,22 @@ class Tool:
     - `prepare`: asked before each request, see `Prepare`.
     - `strict`: ask the provider to hold the model to the schema.
     - `stop_after`: the run ends with this tool's result. `show_result`: the result is shown to the reader of a stream too.
-    - `on_crash`: for a call in flight when the process died: `'never'` answers it as interrupted, `'retry'` runs it again
-      (for functions that may safely run twice; `ctx.idempotency_key` is the same each time).
+    - `on_crash`: for a call in flight when the process died. `'ask'` pauses the run until a person says what to do;
+      `'retry'` runs it again (for functions that may safely run twice; `ctx.idempotency_key` is the same each time);
+      `'never'` answers it as interrupted; a function `(ctx, call)` finds out and returns a `ToolReturn`, or `Retry()`.
+    - `requires_approval`: the call waits for a person's yes; `True`, or a function `(ctx, arguments) -> bool`.
+    - `external`: somebody else does it: the run pauses until its result is handed in. The function is never called.
     """
 
     __slots__ = (
         '_schema',
         'function',
         'given_description',
+        'external',
         'given_name',
         'on_crash',
         'prepare',
+        'requires_approval',
         'retries',
         'sequential',
         'show_result',
@@ -85,7 +97,9 @@ class Tool:
         strict: bool | None = None,
         stop_after: bool = False,
         show_result: bool = False,
-        on_crash: OnCrash = 'never',
+        on_crash: OnCrash = 'ask',
+        requires_approval: Approval = False,
+        external: bool = False,
     ) -> None:
         self.function = function
         self.given_name = name
@@ -99,6 +113,8 @@ class Tool:
         self.stop_after = stop_after
         self.show_result = show_result
         self.on_crash: OnCrash = on_crash
+        self.requires_approval = requires_approval
+        self.external = external
         self._schema: FunctionSchema | None = None
 
     @classmethod
@@ -179,7 +195,9 @@ def tool(
     strict: bool | None = None,
     stop_after: bool = False,
     show_result: bool = False,
-    on_crash: OnCrash = 'never',
+    on_crash: OnCrash = 'ask',
+    requires_approval: Approval = False,
+    external: bool = False,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a `Tool` of a function: `@tool`, or `@tool(retries=2, timeout=5)` with the options of `Tool`.

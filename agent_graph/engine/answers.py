@@ -1,0 +1,116 @@
+"""Answers of people, checked before anything runs: who is answered, by what, and whether it fits. Doubt means no."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from agent_graph.engine.plan import Plan
+from agent_graph.engine.results import to_answer
+from agent_graph.engine.state import RunState
+from agent_graph.errors import AnswerError, ArgumentsError
+from agent_graph.journal.entries import Answered, CallFinished
+from agent_graph.messages import JsonValue, ToolCallPart
+from agent_graph.pending import Answer, Pending, ToolApproved, ToolDenied
+from agent_graph.text import clean_json, clean_text
+from agent_graph.tools import ToolReturn
+from agent_graph.tools.fit import Fitter
+
+__all__ = ['AnswerKey', 'Resolved', 'checked_value', 'entry_for', 'resolve']
+
+AnswerKey = str | tuple[str, ...] | Pending
+"""Whom an answer is for: a call id, the path of ids that ends with it, or the `Pending` itself."""
+
+_FITTING: dict[str, tuple[type, ...]] = {
+    'approval': (ToolApproved, ToolDenied),
+    'external': (ToolReturn, ToolDenied),
+    'question': (Answer, ToolDenied),
+    'crash': (ToolApproved, ToolDenied, ToolReturn),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """An answer with what it answers, as the entry that records it."""
+
+    pending: Pending
+    entry: Answered | CallFinished
+
+
+def resolve(state: RunState, plan: Plan, answers: Mapping[Any, Any]) -> list[Resolved]:
+    """All answers as entries, or `AnswerError` if any of them is in doubt."""
+    waiting = state.waiting
+    resolved: list[Resolved] = []
+    for key, given in answers.items():
+        pending = _find(state, waiting, key)
+        if any(r.pending == pending for r in resolved):
+            raise AnswerError(f'{key!r} is answered twice; give one answer to each pending call')
+        resolved.append(Resolved(pending, entry_for(pending, given, plan if pending.run_id == state.run_id else None)))
+    return resolved
+
+
+def _find(state: RunState, waiting: Sequence[Pending], key: AnswerKey) -> Pending:
+    if isinstance(key, Pending):
+        found = [p for p in waiting if p == key]
+    elif isinstance(key, tuple):
+        found = [p for p in waiting if (*p.path, p.tool_call_id) == key]
+    else:
+        found = [p for p in waiting if p.tool_call_id == key]
+    if len(found) == 1:
+        return found[0]
+    ids = ', '.join(repr('/'.join((*p.path, p.tool_call_id))) for p in waiting) or 'nothing'
+    if found:
+        raise AnswerError(f'{key!r} fits {len(found)} pending calls; name it by its path, one of: {ids}')
+    if isinstance(key, str) and (key in state.finished or key in state.decided or key in state.asked):
+        raise AnswerError(f'{key!r} has been answered already; still waiting: {ids}')
+    raise AnswerError(f'{key!r} is not a pending call of run {state.run_id!r}; waiting: {ids}')
+
+
+def entry_for(pending: Pending, given: Any, plan: Plan | None) -> Answered | CallFinished:
+    """The entry that records one answer. `plan` is given where the tool is at hand, to check arguments put in by hand."""
+    kinds = _FITTING[pending.reason]
+    if type(given) not in kinds:
+        names = ' or '.join(k.__name__ for k in kinds)
+        raise AnswerError(
+            f'{given!r} is no answer to the {pending.reason} of {pending.tool_name!r} ({pending.tool_call_id!r}); pass a '
+            f'{names}'
+        )
+    call_id = pending.tool_call_id
+    if isinstance(given, ToolDenied):
+        if pending.reason == 'crash':
+            return Answered(call_id, 'denied')
+        return Answered(call_id, 'denied', pending.args, pending.tool_name, clean_text(given.message))
+    if isinstance(given, ToolReturn):
+        call = ToolCallPart(pending.tool_name, tool_call_id=call_id)
+        try:
+            return CallFinished(to_answer(call, given).part)
+        except TypeError as error:
+            raise AnswerError(str(error)) from error
+    if isinstance(given, Answer):
+        return Answered(call_id, 'answer', value=checked_value(pending, given))
+    args = given.override_args
+    if args is not None and plan is not None:
+        try:
+            plan.tools[pending.tool_name].schema.validate(args)
+        except KeyError:
+            raise AnswerError(f'the agent has no tool {pending.tool_name!r} any more') from None
+        except ArgumentsError as error:
+            raise AnswerError(f'override_args for {call_id!r}: {error.message}') from error
+    return Answered(call_id, 'approved', args=args)
+
+
+def checked_value(pending: Pending, given: Any) -> JsonValue:
+    """The value of an `Answer`, in JSON form and of the type asked for."""
+    if not isinstance(given, Answer):
+        raise AnswerError(f'{given!r} is no answer to the question {pending.question!r}; pass Answer(value)')
+    try:
+        value: JsonValue = clean_json(to_jsonable_python(given.value))
+    except PydanticSerializationError as error:
+        raise AnswerError(f'{given.value!r} has no JSON form: {error}') from error
+    problems = [] if pending.schema is None else Fitter(pending.schema).fit(value)[1]
+    if problems:
+        raise AnswerError(f'{value!r} does not answer {pending.question!r}: {"; ".join(str(p) for p in problems)}')
+    return value

@@ -1,0 +1,79 @@
+"""What is done to a stored run from outside: answering it, cancelling it, checking that its agent is still the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from agent_graph.engine.answers import Resolved, resolve
+from agent_graph.engine.effects import now
+from agent_graph.engine.fingerprint import changes
+from agent_graph.engine.lease import new_owner, take
+from agent_graph.engine.plan import Plan
+from agent_graph.engine.start import LEASE_SECONDS
+from agent_graph.engine.state import RunState, fold
+from agent_graph.errors import AnswerError, ConfigError, RunLocked
+from agent_graph.journal import Journal, Lease
+from agent_graph.journal.entries import Ended, Entry, Record
+
+__all__ = ['cancel_run', 'check_change', 'record_answers']
+
+
+async def check_change(state: RunState, plan: Plan, on_change: str | Callable[[list[str]], bool]) -> None:
+    """Refuse to go on with an agent that is not what it was, unless that was allowed."""
+    found = changes(state.fingerprint, plan.fingerprint())
+    if not found or on_change == 'continue':
+        return
+    if callable(on_change) and on_change(found):
+        return
+    raise ConfigError(
+        f'run {state.run_id} was begun by another version of the agent: {"; ".join(found)}. Pass on_change="continue" to go '
+        'on all the same, or a function that decides'
+    )
+
+
+async def record_answers(state: RunState, plan: Plan, journal: Journal, answers: Mapping[Any, Any]) -> None:
+    """Check all answers, then record each in the run its call belongs to."""
+    by_run: dict[str, list[Resolved]] = {}
+    for resolved in resolve(state, plan, answers):
+        by_run.setdefault(resolved.pending.run_id, []).append(resolved)
+    # Inner runs first: when the outer one is woken, what it goes on to find is already there.
+    for run_id in sorted(by_run, key=lambda r: r == state.run_id):
+        lease = await take(journal, run_id)
+        try:
+            records = await journal.load(run_id)
+            _check_still_pending(fold(run_id, records), by_run[run_id])
+            await _append(journal, lease, records, [r.entry for r in by_run[run_id]])
+        finally:
+            await journal.release(lease)
+
+
+def _check_still_pending(state: RunState, resolved: list[Resolved]) -> None:
+    """Between the look and the lease somebody else may have answered."""
+    for answer in resolved:
+        call_id = answer.pending.tool_call_id
+        if call_id not in state.pending:
+            raise AnswerError(f'{call_id!r} has been answered already')
+
+
+async def cancel_run(journal: Journal, run_id: str) -> None:
+    """Take the run from whoever drives it, and end it as cancelled."""
+    state = fold(run_id, await journal.load(run_id))
+    if state.ended is not None:
+        return
+    owner = new_owner()
+    try:
+        lease = await journal.acquire(run_id, owner=owner, ttl=LEASE_SECONDS)
+    except RunLocked as error:
+        lease = await journal.acquire(run_id, owner=owner, ttl=LEASE_SECONDS, over=error.owner)
+    records = await journal.load(run_id)
+    state = fold(run_id, records)
+    if state.ended is None:
+        await _append(journal, lease, records, [Ended('cancelled', None, state.closing(), error_type='RunCancelled')])
+    await journal.release(lease)
+
+
+async def _append(journal: Journal, lease: Lease, records: list[Record], entries: list[Entry]) -> None:
+    at, seq = now(), records[-1].seq
+    new = [Record(seq + i, at, entry) for i, entry in enumerate(entries, 1)]
+    await journal.append(lease.run_id, new, epoch=lease.epoch)

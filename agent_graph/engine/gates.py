@@ -1,0 +1,127 @@
+"""Before a call runs: does it wait for a person, for somebody else's result, or for a word on what a crash left?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from agent_graph.engine.answers import entry_for
+from agent_graph.engine.plan import RunDeps
+from agent_graph.engine.results import to_answer
+from agent_graph.engine.state import call_key
+from agent_graph.engine.tool_calls import Call, tool_context
+from agent_graph.errors import ArgumentsError, ConfigError
+from agent_graph.journal.entries import Answered, CallFinished
+from agent_graph.messages import ToolReturnPart
+from agent_graph.messages.history import INTERRUPTED
+from agent_graph.pending import Pending, PendingKind
+from agent_graph.tools import Retry, ToolReturn
+
+__all__ = ['sort_out']
+
+DENIED_BEFORE = 'The same call was denied before in this run and is not executed. Do not ask for it again.'
+
+
+async def sort_out(deps: RunDeps, calls: list[Call], answers: dict[str, ToolReturnPart]) -> list[Call]:
+    """The calls that may run now. Others are answered in `answers`, or wait: those are put into `deps.waiting`."""
+    run: list[Call] = []
+    for call in calls:
+        while True:
+            settled = await _settle(deps, call)
+            if not isinstance(settled, Pending) or deps.on_pending is None or settled.path:
+                break
+            await _answer_inline(deps, settled)
+        if isinstance(settled, Call):
+            run.append(settled)
+        elif isinstance(settled, Pending):
+            still = deps.state.pending.get(call.part.tool_call_id)
+            deps.waiting.extend(still or (settled,))
+        else:
+            answers[call.part.tool_call_id] = settled
+    return run
+
+
+async def _answer_inline(deps: RunDeps, pending: Pending) -> None:
+    """Have the caller's function answer at once."""
+    assert deps.on_pending is not None
+    given = await deps.effects.consult(deps.on_pending, pending)
+    await deps.effects.record(entry_for(pending, given, deps.plan))
+
+
+async def _settle(deps: RunDeps, call: Call) -> Call | ToolReturnPart | Pending:
+    """What becomes of one call now."""
+    state, call_id, name = deps.state, call.part.tool_call_id, call.part.tool_name
+    if call_id in state.finished:
+        return state.finished[call_id].part
+    decided = state.decided.get(call_id)
+    if decided is not None and decided.decision == 'denied':
+        if decided.tool_name is None:  # after a crash: the call stays as it is
+            return ToolReturnPart(name, INTERRUPTED, call_id, 'interrupted')
+        return ToolReturnPart(name, decided.message or '', call_id, 'denied')
+    if decided is not None:
+        return _with_args(call, decided)
+    still = state.pending.get(call_id)
+    if still and call_id not in deps.woken:
+        return still[0]
+    if call_key(name, call.part.args) in state.denied:
+        return ToolReturnPart(name, DENIED_BEFORE, call_id, 'denied')
+    if call_id in state.started and call_id not in state.idle:
+        return await _after_crash(deps, call)
+    if call.tool.external:
+        return _pending(deps, call, 'external', None)
+    if call_id not in state.started and await _needs_approval(deps, call):
+        return _pending(deps, call, 'approval', None)
+    return call
+
+
+def _with_args(call: Call, decided: Answered) -> Call:
+    """The approved call, with the arguments a person put in."""
+    args = decided.args
+    if not isinstance(args, dict):
+        return call
+    try:
+        arguments = call.schema.validate(args)
+    except ArgumentsError as error:
+        raise ConfigError(
+            f'the approved arguments of {call.part.tool_name!r} do not fit it: {error.message}'
+        ) from error
+    return replace(call, sent=args, arguments=arguments)
+
+
+async def _needs_approval(deps: RunDeps, call: Call) -> bool:
+    confirm = deps.state.confirm
+    if confirm != 'per_tool':
+        return confirm == 'always'
+    rule = call.tool.requires_approval
+    if not callable(rule):
+        return rule
+    return bool(await deps.effects.consult(rule, tool_context(deps, call), call.arguments))
+
+
+async def _after_crash(deps: RunDeps, call: Call) -> Call | ToolReturnPart | Pending:
+    """The call was in flight when the process died: its tool's rule says what now."""
+    part, rule = call.part, call.tool.on_crash
+    if rule == 'retry':
+        return call
+    if rule == 'never':
+        return ToolReturnPart(part.tool_name, INTERRUPTED, part.tool_call_id, 'interrupted')
+    if rule == 'ask':
+        question = f'The process died while {part.tool_name} ran (attempt {call.attempt - 1}); did it take effect?'
+        return _pending(deps, call, 'crash', question)
+    found: Any = await deps.effects.consult(rule, tool_context(deps, call), part)
+    if isinstance(found, Retry):
+        return call
+    if not isinstance(found, ToolReturn):
+        raise ConfigError(
+            f'on_crash of tool {part.tool_name!r} returned {found!r}; return ToolReturn(value) or Retry()'
+        )
+    answer = to_answer(part, found)
+    await deps.effects.record(CallFinished(answer.part))
+    return answer.part
+
+
+def _pending(deps: RunDeps, call: Call, reason: PendingKind, question: str | None) -> Pending:
+    part = call.part
+    return Pending(
+        deps.run_id, part.tool_call_id, part.tool_name, part.args, reason, question, attempt=call.attempt - 1
+    )

@@ -1,0 +1,94 @@
+"""Who drives a run: owners that can be told to be dead, and leases that are kept while the driver lives."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_graph.engine.start import LEASE_SECONDS
+from agent_graph.errors import JournalConflict, JournalError, RunLocked
+from agent_graph.journal import Journal, Lease
+
+if TYPE_CHECKING:
+    from agent_graph.engine.plan import RunDeps
+
+__all__ = ['RENEW_SECONDS', 'Keeper', 'is_dead', 'new_owner', 'take']
+
+RENEW_SECONDS = 5.0
+"""How often a living driver says so, and how soon it notices that it has lost its run."""
+
+
+def new_owner() -> str:
+    """A name for a driver in this process: machine, process and when that started, and a random part."""
+    return f'{_machine()}/{os.getpid()}/{_started(os.getpid())}/{os.urandom(4).hex()}'
+
+
+def is_dead(owner: str) -> bool:
+    """True only if `owner` was a process of this machine that does not exist any more; in doubt False."""
+    parts = owner.split('/')
+    if len(parts) != 4 or parts[0] != _machine() or not parts[1].isdigit() or not parts[2]:
+        return False
+    return _started(int(parts[1])) != parts[2]
+
+
+def _machine() -> str:
+    """The machine, this boot of it, and the process namespace: only inside one of these do process ids mean anything."""
+    try:
+        boot = Path('/proc/sys/kernel/random/boot_id').read_text(encoding='ascii').strip()
+        return f'{boot}.{Path("/proc/self/ns/pid").stat().st_ino}'
+    except OSError:
+        return f'{os.uname().nodename}.unknown'
+
+
+def _started(pid: int) -> str:
+    """When a process started, in clock ticks since boot; empty if it does not exist or has ended, or cannot be told."""
+    try:
+        fields = Path(f'/proc/{pid}/stat').read_text(encoding='utf-8', errors='replace').rpartition(')')[2].split()
+    except OSError:
+        return ''
+    return '' if fields[0] in ('Z', 'X') else fields[19]
+
+
+async def take(journal: Journal, run_id: str) -> Lease:
+    """Take a run over; at once if its owner is dead. Raises `RunLocked` while its owner may be alive."""
+    owner = new_owner()
+    try:
+        return await journal.acquire(run_id, owner=owner, ttl=LEASE_SECONDS)
+    except RunLocked as error:
+        if not is_dead(error.owner):
+            raise
+        return await journal.acquire(run_id, owner=owner, ttl=LEASE_SECONDS, over=error.owner)
+
+
+class Keeper:
+    """Renews a run's lease while it is driven, and stops the driver when the run has another owner."""
+
+    def __init__(self, deps: RunDeps) -> None:
+        self._deps = deps
+        self._task: asyncio.Task[None] | None = None
+        self._timer = asyncio.get_running_loop().call_later(RENEW_SECONDS, self._due)
+        self.lost = False
+
+    def _due(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._renew())
+
+    async def _renew(self) -> None:
+        effects = self._deps.effects
+        try:
+            effects.lease = await effects.journal.renew(effects.lease, ttl=LEASE_SECONDS)
+        except JournalConflict:
+            self.lost = True
+            if self._deps.driver is not None:
+                self._deps.driver.cancel()
+            return
+        except JournalError:
+            pass  # the next write says it better, and the lease lasts for some more tries
+        self._timer = asyncio.get_running_loop().call_later(RENEW_SECONDS, self._due)
+
+    def stop(self) -> None:
+        """The run is driven no more."""
+        self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
