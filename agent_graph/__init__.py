@@ -27,6 +27,7 @@ from agent_graph.errors import (
     ModelRetry,
     ModelTimeout,
     ModelUnreachable,
+    ReplayMismatch,
     RunCancelled,
     RunError,
     RunExists,
@@ -78,6 +79,7 @@ from agent_graph.runner import AgentRun, GraphRun, RunResult
 from agent_graph.streaming import RunStream
 from agent_graph.tools import Retry, RunContext, Tool, ToolReturn, tool
 from agent_graph.usage import Usage, UsageLimits
+from agent_graph.workflow import GraphContext, GraphResult, resume_graph, run_graph
 
 __all__ = [
     'Agent',
@@ -96,7 +98,9 @@ __all__ = [
     'FinalResultEvent',
     'FunctionToolCallEvent',
     'FunctionToolResultEvent',
+    'GraphContext',
     'GraphError',
+    'GraphResult',
     'GraphRun',
     'HandleResponse',
     'Journal',
@@ -124,6 +128,7 @@ __all__ = [
     'PartStartEvent',
     'Pending',
     'PromptedOutput',
+    'ReplayMismatch',
     'RequestInfo',
     'ResponseBuilder',
     'Retry',
@@ -165,5 +170,7 @@ __all__ = [
     'UserMessage',
     'UserPrompt',
     'capture_run_messages',
+    'resume_graph',
+    'run_graph',
     'tool',
 ]

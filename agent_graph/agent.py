@@ -17,9 +17,9 @@ from agent_graph.engine.start import Order, captured, open_run, reopen_run
 from agent_graph.engine.state import fold
 from agent_graph.engine.stream import EventReader
 from agent_graph.errors import ConfigError, JournalError
-from agent_graph.journal import Journal
+from agent_graph.journal import Journal, Record
 from agent_graph.messages import FilePart, JsonValue, Message
-from agent_graph.model import Model, ModelSettings
+from agent_graph.model import Model, ModelSettings, RequestInfo, ResponseBuilder
 from agent_graph.output import NativeOutput, PromptedOutput, TextOutput, ToolOutput
 from agent_graph.pending import Confirm
 from agent_graph.runner import AgentRun, RunResult
@@ -414,6 +414,42 @@ class Agent(Generic[Deps, Output]):
 
         await cancel_run(self._durable_journal(), run_id)
 
+    async def fork(
+        self,
+        run_id: str,
+        *,
+        at: int | str | None = None,
+        edit: Callable[[Any], Any] | None = None,
+        replace: Message | None = None,
+        new_run_id: str | None = None,
+    ) -> str:
+        """Make a new run with the past of `run_id` up to `at`, by reference; returns its id, for `resume`.
+
+        `at` is the number of a journal entry, or the name of a node (its last entry); by default the newest entry before
+        the end. `replace` enters the node at `at` with another message; `edit` is given the `RunState` there and may
+        change its `messages`, `metadata` and `limits`. The original is untouched. Raises `UnknownRun`, `ConfigError`.
+        """
+        from agent_graph.engine.forks import fork_run
+
+        journal = self._durable_journal()
+        return await fork_run(journal, run_id, at=at, edit=edit, replacement=replace, new_id=new_run_id)
+
+    async def replay(
+        self, run: str | Sequence[Record], *, deps: Deps | None = None, output_type: OutputType[Any] | None = None
+    ) -> RunResult[Output]:
+        """Walk a recorded run again with the code as it is now, without any effect: no model, no tool, no journal.
+
+        `run` is a run id, or the records of one (`agent_graph.journal.jsonl.import_run`). Raises `ReplayMismatch` naming
+        the first entry that differs, with what was recorded and what came.
+        """
+        from agent_graph.engine.start import replay_run
+
+        records = await self._durable_journal().load(run) if isinstance(run, str) else run
+        order = self._order(None, deps, None, _NoModel(), None, None, output_type, None, None)
+        walk: AgentRun[Output] = AgentRun(*replay_run(order, records))
+        await walk.to_end()
+        return walk.finished()
+
     # What the above have in common
 
     def _order(
@@ -568,6 +604,16 @@ class Agent(Generic[Deps, Output]):
             output = ctx.deps.plan.output.load(ended.output, ended.tool_name)
             run.restore(RunResult(cast(Output, output), run.ctx.state))
         return run
+
+
+class _NoModel:
+    """Stands where a replay needs no model: the recording answers."""
+
+    name = 'replay'
+    provider = 'replay'
+
+    async def respond(self, messages: Sequence[Message], info: RequestInfo, out: ResponseBuilder) -> None:
+        raise ConfigError('a replay asks no model')
 
 
 class _Opening(Generic[Output]):

@@ -49,6 +49,9 @@ class Pending:
     attempt: int = 0
     kind: Literal['pending'] = field(default='pending', kw_only=True)
 
+    def __hash__(self) -> int:  # so that it can be a key of `answers`, though its arguments are no hashable data
+        return hash((self.run_id, self.tool_call_id))
+
 
 class ApprovalRequired(Exception):
     """Raise in a tool before it does anything: the call waits for approval, and is run again once it is given.

@@ -32,7 +32,7 @@ from agent_graph.events import (
 from agent_graph.journal.entries import Record, RunStatus
 from agent_graph.messages import FilePart, TextPart, ThinkingPart, ToolCallPart, ToolReturnPart
 from agent_graph.render import RunPicture
-from agent_graph.render.walk import read
+from agent_graph.render.walk import Walk, read
 from agent_graph.render.wording import call_text, cost_text, seconds_text, tokens_text, value_text, waiting_text
 
 __all__ = ['JsonView', 'LiveView', 'Report', 'View']
@@ -161,7 +161,7 @@ class LiveView:
         self._fact('status', f'{report.status} in {seconds_text(walk.seconds)}')
         self._fact('model', ', '.join(_models(report.records)) or 'none answered')
         self._fact('usage', ' · '.join(filter(None, (counts, tokens_text(usage)))))
-        self._fact('cost', cost_text(walk.cost) or 'unknown (no price is known for this model)')
+        self._fact('cost', _cost(walk))
         self._fact('run id', report.run_id)
         if report.journal:
             self._fact('journal', report.journal)
@@ -274,6 +274,12 @@ def _output_text(output: Any) -> str:
     if isinstance(output, str):
         return output
     return json.dumps(_plain(output), indent=2, ensure_ascii=False)
+
+
+def _cost(walk: Walk) -> str:
+    if all(step.reply is None for step in walk.steps):
+        return 'unknown (no model answered)'
+    return cost_text(walk.cost) or 'unknown (no price is known for this model)'
 
 
 def _models(records: Sequence[Record]) -> list[str]:

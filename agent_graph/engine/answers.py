@@ -40,7 +40,7 @@ class Resolved:
     entry: Answered | CallFinished
 
 
-def resolve(state: RunState, plan: Plan, answers: Mapping[Any, Any]) -> list[Resolved]:
+def resolve(state: RunState, plan: Plan | None, answers: Mapping[Any, Any]) -> list[Resolved]:
     """All answers as entries, or `AnswerError` if any of them is in doubt."""
     waiting = state.waiting
     resolved: list[Resolved] = []

@@ -83,6 +83,15 @@ class Budget:
             budget = budget.around
         return granted
 
+    def absorb(self, requests: int, tool_calls: int, tokens: Usage, spends: list[Spend]) -> None:
+        """Count what a run inside used in an earlier attempt at its tool call."""
+        for budget in self.chain():
+            budget.requests += requests
+            budget.tool_calls += tool_calls
+            budget.tokens = budget.tokens + tokens
+            if budget.limits is not None and budget.limits.cost_limit is not None:
+                budget.spends.extend(spends)
+
     def give_back(self, count: int) -> None:
         """Return calls that were reserved and not started."""
         for budget in self.chain():
@@ -197,6 +206,16 @@ class ActiveCall:
         while call is not None:
             call.tokens = spend.usage if call.tokens is None else call.tokens + spend.usage
             call.spends.append(spend)
+            call = call.around
+
+    def absorb(self, requests: int, tool_calls: int, tokens: Usage, spends: list[Spend]) -> None:
+        """A run inside goes on that was begun in an earlier attempt at this call: what it used then counts now."""
+        call: ActiveCall | None = self
+        while call is not None:
+            call.requests += requests
+            call.tool_calls += tool_calls
+            call.tokens = tokens if call.tokens is None else call.tokens + tokens
+            call.spends.extend(spends)
             call = call.around
 
     def usage(self) -> Usage | None:

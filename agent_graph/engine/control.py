@@ -32,7 +32,7 @@ async def check_change(state: RunState, plan: Plan, on_change: str | Callable[[l
     )
 
 
-async def record_answers(state: RunState, plan: Plan, journal: Journal, answers: Mapping[Any, Any]) -> None:
+async def record_answers(state: RunState, plan: Plan | None, journal: Journal, answers: Mapping[Any, Any]) -> None:
     """Check all answers, then record each in the run its call belongs to."""
     by_run: dict[str, list[Resolved]] = {}
     for resolved in resolve(state, plan, answers):

@@ -12,7 +12,7 @@ from agent_graph.errors import JournalConflict, JournalError, RunLocked
 from agent_graph.journal import Journal, Lease
 
 if TYPE_CHECKING:
-    from agent_graph.engine.plan import RunDeps
+    from agent_graph.engine.plan import Handles
 
 __all__ = ['RENEW_SECONDS', 'Keeper', 'is_dead', 'new_owner', 'take']
 
@@ -65,7 +65,7 @@ async def take(journal: Journal, run_id: str) -> Lease:
 class Keeper:
     """Renews a run's lease while it is driven, and stops the driver when the run has another owner."""
 
-    def __init__(self, deps: RunDeps) -> None:
+    def __init__(self, deps: Handles) -> None:
         self._deps = deps
         self._task: asyncio.Task[None] | None = None
         self._timer = asyncio.get_running_loop().call_later(RENEW_SECONDS, self._due)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agent_graph.output_plan import OutputPlan
     from agent_graph.telemetry import RunTracing
 
-__all__ = ['EndStrategy', 'Instructions', 'OnPending', 'Plan', 'RunDeps', 'active_call']
+__all__ = ['EndStrategy', 'Handles', 'Instructions', 'OnPending', 'Plan', 'RunDeps', 'active_call']
 
 EndStrategy: TypeAlias = Literal['early', 'graceful', 'exhaustive']
 """What happens to the other calls of a response whose output is valid: see `agent_graph.engine.dispatch`."""
@@ -67,27 +67,20 @@ class Plan:
         return self._fingerprint
 
 
-@dataclass(slots=True)
-class RunDeps:
-    """The handles of one run; never stored. It is also what a `RunContext` looks at (`RunView`)."""
+@dataclass(slots=True, kw_only=True)
+class Handles:
+    """The handles of one run of any graph; never stored. It is also what a `RunContext` looks at (`RunView`)."""
 
-    plan: Plan
-    model: Model
-    settings: ModelSettings
     user_deps: Any
     effects: Effects
     state: RunState
     budget: Budget
     events: Sink
     around: ActiveCall | None = None
+    inside: ActiveCall | None = None
     tracing: RunTracing | None = None
     sink: Sink | None = None
-    builder: ResponseBuilder | None = None
     entered: bool = False
-    scratch: dict[Any, Any] = field(default_factory=dict[Any, Any])
-    offered: tuple[ToolDefinition, ...] | None = None
-    offered_names: tuple[str, ...] | None = None
-    made: AssistantMessage | None = None
     deadline: float | None = None
     driver: asyncio.Task[Any] | None = None
     driven: bool = False
@@ -98,16 +91,14 @@ class RunDeps:
     woken: frozenset[str] = frozenset()
     waiting: list[Pending] = field(default_factory=list[Pending])
     asks: dict[str, int] = field(default_factory=dict[str, int])
-    stop_values: dict[str, Any] = field(default_factory=dict[str, Any])
-    walked: tuple[Any, Any] | None = None
+
+    @property
+    def agent_name(self) -> str | None:
+        return self.state.agent
 
     @property
     def run_id(self) -> str:
         return self.state.run_id
-
-    @property
-    def agent_name(self) -> str | None:
-        return self.plan.name
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -141,6 +132,22 @@ class RunDeps:
         from agent_graph.engine.questions import do_step
 
         return await do_step(self, scope, name, function)
+
+
+@dataclass(slots=True, kw_only=True)
+class RunDeps(Handles):
+    """The handles of one run of an agent."""
+
+    plan: Plan
+    model: Model
+    settings: ModelSettings
+    builder: ResponseBuilder | None = None
+    scratch: dict[Any, Any] = field(default_factory=dict[Any, Any])
+    offered: tuple[ToolDefinition, ...] | None = None
+    offered_names: tuple[str, ...] | None = None
+    made: AssistantMessage | None = None
+    stop_values: dict[str, Any] = field(default_factory=dict[str, Any])
+    walked: tuple[Any, Any] | None = None
 
     def context(self, *, retry: int = 0, max_retries: int = 0, partial: bool = False) -> RunContext[Any]:
         """The run as instruction functions and output checks see it."""

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from agent_graph.engine.answers import checked_value
-from agent_graph.engine.plan import RunDeps
+from agent_graph.engine.plan import Handles
 from agent_graph.errors import ConfigError
 from agent_graph.journal.entries import Answered, StepDone
 from agent_graph.messages import JsonValue
@@ -21,7 +21,7 @@ from agent_graph.text import clean_json
 __all__ = ['ask', 'do_step']
 
 
-async def ask(deps: RunDeps, tool_call_id: str | None, tool_name: str | None, question: str, schema: Any) -> Any:
+async def ask(deps: Handles, tool_call_id: str | None, tool_name: str | None, question: str, schema: Any) -> Any:
     """The recorded answer to this question, a new one if somebody answers at once, or a pause."""
     if tool_call_id is None or tool_name is None:
         raise ConfigError('ctx.ask was called outside a tool; only a tool call can wait for an answer')
@@ -57,7 +57,7 @@ def _as_type(adapter: TypeAdapter[Any], value: JsonValue) -> Any:
         raise ConfigError(f'the recorded answer {value!r} is not of the type asked for now: {error}') from error
 
 
-async def do_step(deps: RunDeps, scope: str, name: str, function: Callable[[], Any]) -> Any:
+async def do_step(deps: Handles, scope: str, name: str, function: Callable[[], Any]) -> Any:
     """The recorded result of this step, or do it and record that."""
     if not scope:
         raise ConfigError('ctx.step was called outside a tool; there is no call it would belong to')

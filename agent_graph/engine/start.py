@@ -17,7 +17,7 @@ from agent_graph.engine.effects import Effects, new_run_id, now
 from agent_graph.engine.nodes import FinalResult, HandleResponse, ModelRequest, UserPrompt
 from agent_graph.engine.plan import OnPending, Plan, RunDeps, active_call
 from agent_graph.engine.state import RunState, apply, fold
-from agent_graph.errors import CodecError, UnknownRun
+from agent_graph.errors import CodecError, ConfigError, UnknownRun
 from agent_graph.journal import Journal, Lease
 from agent_graph.journal.entries import Entered, Parent, Record, Started
 from agent_graph.journal.memory import MemoryJournal
@@ -27,7 +27,7 @@ from agent_graph.pending import Confirm
 from agent_graph.text import clean_data, clean_json, clean_text
 from agent_graph.usage import UsageLimits
 
-__all__ = ['Opened', 'Order', 'PrivateJournal', 'captured', 'open_run', 'reopen_run']
+__all__ = ['Opened', 'Order', 'PrivateJournal', 'captured', 'open_run', 'reopen_run', 'replay_run']
 
 LEASE_SECONDS = 60.0
 """How long a run stays reserved for a driver that says nothing; see `agent_graph.engine.lease`."""
@@ -158,6 +158,11 @@ async def reopen_run(order: Order, run_id: str, journal: Journal, *, owner: RunD
         lease, seq = Lease(run_id, '', 0, 0.0), 0
     order.limits = state.limits
     _take_captured(state)
+    around = active_call.get() if owner is not None else None
+    if around is not None and owner is not None:
+        used = state.requests, state.tool_calls, state.tokens, state.spends
+        around.absorb(*used)
+        owner.budget.absorb(*used)
     private = type(journal) is PrivateJournal
     deps = _handles(order, Effects(journal, lease, state, seq), state, owner, private=private or not seq)
     deps.woken = await _woken(state, journal) if state.pending else frozenset()
@@ -169,6 +174,21 @@ async def reopen_run(order: Order, run_id: str, journal: Journal, *, owner: RunD
     if state.offered is not None:
         deps.offered_names = state.offered
     return _node_at(state), ctx
+
+
+def replay_run(order: Order, records: Sequence[Record]) -> tuple[UserPrompt, GraphRunContext[RunState, RunDeps]]:
+    """A recorded run from its beginning, with a door that only compares."""
+    from agent_graph.engine.replaying import ReplayEffects
+
+    first = records[0].entry if records else None
+    if not isinstance(first, Started):
+        raise ConfigError('there is nothing to replay: the recording does not begin with the start of a run')
+    state = RunState('replay')
+    apply(state, first)
+    order.limits = state.limits
+    deps = _handles(order, ReplayEffects(records, state), state, None, private=True)
+    deps.deadline = None
+    return UserPrompt(state.prompt), GraphRunContext(state=state, deps=deps)
 
 
 async def _woken(state: RunState, journal: Journal) -> frozenset[str]:
@@ -200,9 +220,17 @@ def _handles(order: Order, effects: Effects, state: RunState, owner: RunDeps | N
     )
     events = Sink(state.run_id, path, now)
     deps = RunDeps(
-        order.plan, order.model, order.settings, order.deps, effects, state, budget, events, around,
-        telemetry.start_run(order.plan.name, state.run_id),
-    )  # fmt: skip
+        user_deps=order.deps,
+        effects=effects,
+        state=state,
+        budget=budget,
+        events=events,
+        around=around,
+        tracing=telemetry.start_run(order.plan.name, state.run_id),
+        plan=order.plan,
+        model=order.model,
+        settings=order.settings,
+    )
     queue = order.queue
     if (
         queue is None

@@ -7,13 +7,14 @@ applies the stored ones, so both are the same by construction.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent_graph.journal.entries import (
     Answered,
     CallFinished,
     CallStarted,
+    Edited,
     Ended,
     Enqueued,
     Entered,
@@ -37,7 +38,8 @@ class RunState:
     """Everything a run is, up to now.
 
     `messages` is what a model is sent; `new_from` is where this run's own messages begin (instructions apart). `step`
-    counts model requests. `at` is the node the run is in, `started` and `finished` the calls of the response being
+    counts model requests. `at` is the node the run is in and `visit` counts
+    the nodes entered, `started` and `finished` the calls of the response being
     handled. `retries` counts, per tool, the answers in a row that asked the model to try again. `pending` is what is
     waited for, by the call of this run that waits; `idle` are calls that were started and then set aside to wait, as
     opposed to those a crash interrupted; `decided` (until the call starts), `approved`,
@@ -63,6 +65,7 @@ class RunState:
     output_retries: int = 0
     call_ids: set[str] = field(default_factory=set[str])
     at: Entered | None = None
+    visit: int = 0
     offered: tuple[str, ...] | None = None
     started: dict[str, CallStarted] = field(default_factory=dict[str, CallStarted])
     finished: dict[str, CallFinished] = field(default_factory=dict[str, CallFinished])
@@ -150,6 +153,9 @@ def _started(state: RunState, entry: Started) -> None:
 
 def _entered(state: RunState, entry: Entered) -> None:
     state.at = entry
+    state.visit += 1
+    if entry.usage is not None:
+        _count(state, entry.usage, entry.spends)
     if entry.node == 'ModelRequest':
         _entered_request(state, entry)
     elif entry.response is not None:
@@ -242,16 +248,15 @@ def _call_finished(state: RunState, entry: CallFinished) -> None:
     if state.pending:
         state.pending.pop(entry.part.tool_call_id, None)
     if entry.usage is not None:
-        state.requests += entry.usage.requests
-        state.tool_calls += entry.usage.tool_calls
-        state.tokens = state.tokens + _tokens_only(entry.usage)
-        state.spends.extend(entry.spends)
+        _count(state, entry.usage, entry.spends)
 
 
-def _tokens_only(usage: Usage) -> Usage:
-    from dataclasses import replace
-
-    return replace(usage, requests=0, tool_calls=0)
+def _count(state: RunState, usage: Usage, spends: tuple[Spend, ...]) -> None:
+    """What agents run inside a call or a node used."""
+    state.requests += usage.requests
+    state.tool_calls += usage.tool_calls
+    state.tokens = state.tokens + replace(usage, requests=0, tool_calls=0)
+    state.spends.extend(spends)
 
 
 def _paused(state: RunState, entry: Paused) -> None:
@@ -294,12 +299,24 @@ def _enqueued(state: RunState, entry: Enqueued) -> None:
     state.queued = [*state.queued, entry.message]
 
 
+def _edited(state: RunState, entry: Edited) -> None:
+    if entry.messages is not None:
+        state.messages[:] = entry.messages
+        state.new_from = min(state.new_from, len(state.messages))
+    if entry.metadata is not None:
+        state.metadata = entry.metadata
+    if entry.limits is not None:
+        state.limits = entry.limits
+
+
 def _step_done(state: RunState, entry: StepDone) -> None:
     state.steps[entry.scope, entry.name] = entry.value
 
 
 def _ended(state: RunState, entry: Ended) -> None:
     state.ended = entry
+    if entry.usage is not None:
+        _count(state, entry.usage, entry.spends)
     if entry.message is not None:
         state.messages.append(entry.message)
 
@@ -312,6 +329,7 @@ APPLY: dict[type, Callable[[RunState, Any], None]] = {
     Paused: _paused,
     Answered: _answered,
     Enqueued: _enqueued,
+    Edited: _edited,
     StepDone: _step_done,
     Ended: _ended,
 }

@@ -28,6 +28,7 @@ __all__ = [
     'Answered',
     'CallFinished',
     'CallStarted',
+    'Edited',
     'Ended',
     'Enqueued',
     'Entered',
@@ -76,7 +77,7 @@ class Entered:
     first request), `retry` (the message asks for another output), `final` (a limit withdrew the function tools),
     `queued` (messages given to the running run).
     `HandleResponse`: `response`, `offered` (the tools the model had been shown, when not all). `data` is for nodes of other
-    graphs.
+    graphs, `usage` and `spends` for what agents run in the node before used.
     """
 
     node: str
@@ -89,6 +90,8 @@ class Entered:
     offered: tuple[str, ...] | None = None
     response: AssistantMessage | None = None
     data: JsonValue = None
+    usage: Usage | None = None
+    spends: tuple[Spend, ...] = ()
     kind: Literal['entered'] = field(default='entered', kw_only=True)
 
 
@@ -124,7 +127,8 @@ class CallFinished:
 class Ended:
     """The run ended. `message` answers the last response's tool calls, so that the history is valid.
 
-    `output_stored` is false when the output has no JSON form and so is not in `output`.
+    `output_stored` is false when the output has no JSON form and so is not in `output`. `usage` and `spends` are what
+    agents run in the last node of another graph used.
     """
 
     status: Literal['completed', 'failed', 'cancelled']
@@ -134,6 +138,8 @@ class Ended:
     error: str | None = None
     error_type: str | None = None
     output_stored: bool = True
+    usage: Usage | None = None
+    spends: tuple[Spend, ...] = ()
     kind: Literal['ended'] = field(default='ended', kw_only=True)
 
 
@@ -171,6 +177,16 @@ class Enqueued:
 
 
 @dataclass(frozen=True, slots=True)
+class Edited:
+    """A fork was given another past: the conversation, metadata or limits as they are from here on."""
+
+    messages: tuple[Message, ...] | None = None
+    metadata: dict[str, JsonValue] | None = None
+    limits: UsageLimits | None = None
+    kind: Literal['edited'] = field(default='edited', kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
 class StepDone:
     """An effect inside a tool call or a node that must not be repeated, with what it returned. `scope` is the call's id,
     or names the node."""
@@ -182,7 +198,7 @@ class StepDone:
 
 
 Entry: TypeAlias = Annotated[
-    Started | Entered | CallStarted | CallFinished | Paused | Answered | Enqueued | StepDone | Ended, Tagged()
+    Started | Entered | CallStarted | CallFinished | Paused | Answered | Enqueued | Edited | StepDone | Ended, Tagged()
 ]
 """Anything a journal holds."""
 

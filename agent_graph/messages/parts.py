@@ -237,7 +237,5 @@ class ToolMessage:
             object.__setattr__(self, 'parts', tuple(self.parts))
 
 
-Message: TypeAlias = Annotated[
-    SystemMessage | UserMessage | AssistantMessage | ToolMessage, Tagged()
-]
+Message: TypeAlias = Annotated[SystemMessage | UserMessage | AssistantMessage | ToolMessage, Tagged()]
 """One message of a conversation."""

@@ -52,8 +52,7 @@ from agent_graph.tools.keywords import place, show
 
 __all__ = ['ArgumentChecker', 'ArgumentsError', 'JsonValidator', 'check_value', 'dump', 'holds_suspect_number']
 
-holds_suspect_number: Callable[[str], Any] = re.compile(r'[eE]\+?[0-9]{3}|NaN|Infinity|[0-9]{309}').search
-"""Whether JSON text may hold a number that is not finite; pydantic would read those as numbers."""
+_out_of_range: Callable[[str], Any] = re.compile(r'[0-9](?:[eE]\+?[0-9]{3}|[0-9]{200})').search
 
 _MAX_LINES = 12
 
@@ -69,11 +68,16 @@ class JsonValidator(Protocol):
     def __call__(self, text: str | bytes, *, strict: bool) -> Any: ...
 
 
+def holds_suspect_number(text: str) -> bool:
+    """Whether JSON text may hold a number that is not finite: pydantic would read those. Strings in it count as well."""
+    return 'NaN' in text or 'Infinity' in text or _out_of_range(text) is not None
+
+
 def check_value(adapter: TypeAdapter[Any], args: str | Mapping[str, Any]) -> Any:
     """A value of any type pydantic knows, from JSON text or an object, by the same rules. Raises `ArgumentsError`."""
     validate_json = cast('JsonValidator', adapter.validator.validate_json)
     text = args if isinstance(args, str) else dump(args)
-    if text is not None and holds_suspect_number(text) is None:
+    if text is not None and not holds_suspect_number(text):
         try:
             return validate_json(text, strict=True)
         except ValidationError:

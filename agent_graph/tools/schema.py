@@ -67,7 +67,7 @@ class FunctionSchema:
         """The arguments, checked and as the function's own types. Raises `ArgumentsError`."""
         if self._validate_json is not None:
             text = args if isinstance(args, str) else dump(args)
-            if text is not None and holds_suspect_number(text) is None:
+            if text is not None and not holds_suspect_number(text):
                 try:
                     return self._validate_json(text, strict=True)
                 except ValidationError:

@@ -20,6 +20,7 @@ Prepare: TypeAlias = Callable[
 ]
 """Asked before each request: the definition to offer now, changed or not, or `None` to leave the tool out."""
 
+
 @dataclass(frozen=True, slots=True)
 class Retry:
     """Returned by an `on_crash` function: the call took no effect, run it again."""

@@ -1,0 +1,164 @@
+"""Durable graphs of your own: any pydantic-graph graph of `BaseNode`s, with the journal that agents have.
+
+    result = await run_graph(graph, Draft('a poem'), state=Notes(), journal=journal, run_id='poem-1')
+    result = await resume_graph(graph, 'poem-1', journal=journal)
+
+Every node entered is one entry with the node's fields, and the state where it changed. Inside a node `ctx` is a
+`GraphContext`: `await ctx.step(name, function)` does something once in the run's life, `await ctx.ask(question)` waits for
+a person, and agents run there belong to the run: they are recorded with it and go on where they were.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, cast
+
+from pydantic_graph import BaseNode, End, Graph, GraphRunContext
+from typing_extensions import TypeVar
+
+from agent_graph.engine.budget import ActiveCall
+from agent_graph.engine.plan import Handles, OnPending, active_call
+from agent_graph.engine.state import RunState
+from agent_graph.errors import ConfigError
+from agent_graph.journal import Journal
+from agent_graph.pending import PauseSignal, Pending
+from agent_graph.runner import GraphRun
+from agent_graph.usage import Usage, UsageLimits
+
+if TYPE_CHECKING:
+    from agent_graph.engine.graph_data import GraphData
+
+__all__ = ['GraphContext', 'GraphResult', 'resume_graph', 'run_graph']
+
+StateT = TypeVar('StateT', default=Any)
+DepsT = TypeVar('DepsT', default=Any)
+EndT = TypeVar('EndT', default=Any)
+
+
+@dataclass(kw_only=True)
+class GraphContext(GraphRunContext[StateT, DepsT], Generic[StateT, DepsT]):
+    """What a node of a durable graph is given: its state and deps, and the run it belongs to."""
+
+    handles: Handles
+    scope: str = ''
+
+    @property
+    def run_id(self) -> str:
+        """The run's id in its journal."""
+        return self.handles.run_id
+
+    async def step(self, name: str, function: Callable[[], Any]) -> Any:
+        """Do something once in the run's life; its result (JSON data) is recorded and given back after a crash."""
+        return await self.handles.do_step(self.scope, name, function)
+
+    async def ask(self, question: str, *, schema: Any = str) -> Any:
+        """Ask a person. The run pauses until there is an answer; the node is then run again from its start."""
+        return await self.handles.ask(self.scope, self.scope.split('#')[0], question, schema)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphResult(Generic[EndT, StateT]):
+    """What a durable graph ended with: its output, or, when it waits, what it waits for."""
+
+    output: EndT
+    state: StateT
+    run_id: str
+    status: Literal['completed', 'paused', 'failed', 'cancelled']
+    pending: tuple[Pending, ...] = ()
+    usage: Usage | None = None
+
+
+async def run_graph(
+    graph: Graph[StateT, DepsT, Any, EndT],
+    start: BaseNode[StateT, DepsT, EndT],
+    *,
+    state: StateT = None,
+    deps: DepsT = None,
+    journal: Journal | None = None,
+    run_id: str | None = None,
+    usage_limits: UsageLimits | None = None,
+    on_pending: OnPending | None = None,
+) -> GraphResult[EndT, StateT]:
+    """Walk a graph from `start` to its end or to a pause, recording the way.
+
+    Nodes are dataclasses with fields pydantic knows, and `state` is of a type pydantic knows: `ConfigError` names what is
+    not, before anything runs. `usage_limits` hold for all agents run in the nodes together.
+    """
+    from agent_graph.engine.graph_data import GraphData, begin
+
+    data = GraphData(graph, type(state))
+    handles = await begin(data, start, state, deps, journal, run_id, usage_limits, on_pending)
+    return await _walk(graph, data, start, state, deps, handles, entered=False)
+
+
+async def resume_graph(
+    graph: Graph[StateT, DepsT, Any, EndT],
+    run_id: str,
+    *,
+    journal: Journal,
+    deps: DepsT = None,
+    answers: Mapping[Any, Any] | None = None,
+    on_pending: OnPending | None = None,
+) -> GraphResult[EndT, StateT]:
+    """Go on with a graph that stopped: the node it was in is run again, its finished steps and agent runs are not.
+
+    `answers` as for `Agent.resume`. A run that has ended gives its result, one that still waits its `pending`.
+    """
+    from agent_graph.engine.graph_data import GraphData, reopen
+
+    data = GraphData(graph, graph.state_type)
+    opened = await reopen(data, run_id, journal, deps, answers, on_pending)
+    if opened.handles is None:
+        return _stored(data, opened.run, opened.state)
+    return await _walk(graph, data, opened.node, opened.state, deps, opened.handles, entered=opened.entered)
+
+
+async def _walk(
+    graph: Graph[StateT, DepsT, Any, EndT],
+    data: GraphData,
+    start: Any,
+    state: StateT,
+    deps: DepsT,
+    handles: Handles,
+    *,
+    entered: bool,
+) -> GraphResult[EndT, StateT]:
+    from agent_graph.engine.graph_data import end, enter, pause
+
+    ctx: GraphContext[StateT, DepsT] = GraphContext(state=state, deps=deps, handles=handles)
+    run: GraphRun[StateT, DepsT, EndT] = GraphRun(graph, start, ctx)
+    handles.driver = asyncio.current_task()
+    try:
+        while not isinstance(node := run.next_node, End):
+            ctx.scope = await enter(data, handles, node, state, entered=entered)
+            entered = False
+            await asyncio.create_task(_inside(handles, ctx, run))
+        await end(data, handles, node.data, state)
+        return GraphResult(node.data, state, handles.run_id, 'completed', usage=handles.usage)
+    except PauseSignal as signal:
+        pending = await pause(handles, ctx.scope, signal)
+        return GraphResult(cast('EndT', None), state, handles.run_id, 'paused', pending, handles.usage)
+    except BaseException as error:
+        await end(data, handles, None, state, error=error)
+        raise
+    finally:
+        handles.driver = None
+
+
+async def _inside(handles: Handles, ctx: GraphContext[Any, Any], run: GraphRun[Any, Any, Any]) -> None:
+    """Run one node, in a task of its own: agents started in it belong to the node."""
+    handles.asks.pop(ctx.scope, None)
+    handles.inside = inside = ActiveCall(handles, ctx.scope, None)
+    active_call.set(inside)
+    await run.next()
+
+
+def _stored(data: GraphData, run: RunState, state: Any) -> GraphResult[Any, Any]:
+    if run.ended is None:
+        return GraphResult(None, state, run.run_id, 'paused', run.waiting, run.usage)
+    if not run.ended.output_stored:
+        raise ConfigError(f'run {run.run_id} is complete, but its output has no JSON form and was not stored')
+    output = data.load_output(run.ended.output) if run.ended.status == 'completed' else None
+    return GraphResult(output, state, run.run_id, run.ended.status, usage=run.usage)
