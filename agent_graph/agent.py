@@ -92,7 +92,7 @@ class Agent(Generic[Deps, Output]):
         name: str | None = None,
         description: str | None = None,
         instructions: Instructions | Sequence[Instructions] | None = None,
-        deps_type: type[Deps] = type(None),
+        deps_type: type[Deps] | None = None,
         output_type: OutputType[Output] = str,
         tools: Sequence[Tool | Callable[..., Any]] = (),
         retries: int = 1,

@@ -179,10 +179,11 @@ class ReplayMismatch(RunError):
     """A replayed run asked something else than the recorded one did.
 
     `seq` is the journal entry that differs first (0 when the recording is a list of messages), `index` the place of the
-    message in the request, `expected` what was recorded there and `found` what came; `None` stands for no message.
+    message in the request, `expected` what was recorded there (a message, or a field of the entry) and `found` what came;
+    `None` stands for nothing.
     """
 
-    def __init__(self, message: str, *, seq: int, index: int, expected: Message | None, found: Message | None) -> None:
+    def __init__(self, message: str, *, seq: int, index: int, expected: object, found: object) -> None:
         super().__init__(message)
         self.seq = seq
         self.index = index

@@ -222,7 +222,7 @@ def _reader(target: Any) -> Reader:
             resolved = schema['$defs'][schema['$ref'].rsplit('/', 1)[-1]]
         if resolved.get('type') == 'object':
             return Reader(adapter, False, schema)
-        wrapper = TypedDict('Response', {'response': target})  # pyright: ignore
+        wrapper = TypedDict('Response', {'response': target})  # pyright: ignore  # noqa: UP013 (the type is a value)
         adapter = TypeAdapter(wrapper)
         return Reader(adapter, True, adapter.json_schema())
     except Exception as error:  # pydantic raises many types here, and all mean the same to the caller

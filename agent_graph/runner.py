@@ -229,10 +229,10 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
         try:
             if walked is not None and walked[0] is current:
                 made = walked[1]
-            elif deps.deadline is None:
-                made = await current.run(self.ctx)
             else:
-                made = await ending.in_time(deps, current, self.ctx, deps.deadline)
+                deadline = deps.deadline
+                ctx = self.ctx
+                made = await (current.run(ctx) if deadline is None else ending.in_time(deps, current, ctx, deadline))
             if made.__class__ not in edges:
                 raise self._no_edge(current, made, edges)
             if made.__class__ is End:

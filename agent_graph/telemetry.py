@@ -10,7 +10,8 @@ span is passed on as an object, and a model request or a tool call gets its own 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -127,16 +128,31 @@ def finish(span: Span, error: BaseException | None) -> None:
     span.end()
 
 
-async def within(span: Span, work: Awaitable[T]) -> T:
-    """Do `work` with `span` current, and end the span with how that went; run it in a task of its own."""
-    attach(span)
+async def within(span: Span, work: Callable[[], Awaitable[T]]) -> T:
+    """Do `work` with `span` current, in a task of its own, and end the span with how that went.
+
+    Cancelling this cancels the work; the span also ends when the task is cancelled before it has begun.
+    """
+    begun = False
+
+    async def inside() -> T:
+        nonlocal begun
+        begun = True
+        attach(span)
+        try:
+            result = await work()
+        except BaseException as error:
+            finish(span, error)
+            raise
+        finish(span, None)
+        return result
+
     try:
-        result = await work
+        return await asyncio.create_task(inside())
     except BaseException as error:
-        finish(span, error)
+        if not begun:
+            finish(span, error)
         raise
-    finish(span, None)
-    return result
 
 
 def _start(tracer: Tracer, kind: str, name: str, attributes: Mapping[str, Any], parent: Context) -> Span:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar, cast
 
-__all__ = ['clean_data', 'clean_json', 'clean_text']
+__all__ = ['clean_data', 'clean_json', 'clean_plain', 'clean_text']
 
 T = TypeVar('T')
 
@@ -32,7 +32,7 @@ def clean_json(value: T) -> T:
     try:
         to_json(value)  # one call into native code answers the usual case
     except PydanticSerializationError:
-        return cast('T', _clean(value))
+        return cast('T', clean_plain(value))
     return value
 
 
@@ -57,7 +57,8 @@ def clean_data(value: T) -> T:
     return value
 
 
-def _clean(value: object) -> object:
+def clean_plain(value: object) -> object:
+    """Strings, and dicts, lists and tuples of them, put through `clean_text`; anything else as it is."""
     """Without recursion: data nested too deeply for the native code comes here too."""
     holder: list[object] = [None]
     todo: list[tuple[object, Any, Any]] = [(value, holder, 0)]

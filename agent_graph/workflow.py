@@ -135,13 +135,13 @@ async def _walk(
             ctx.scope = await enter(data, handles, node, state, entered=entered)
             entered = False
             await asyncio.create_task(_inside(handles, ctx, run))
-        await end(data, handles, node.data, state)
+        await end(handles, node.data)
         return GraphResult(node.data, state, handles.run_id, 'completed', usage=handles.usage)
     except PauseSignal as signal:
         pending = await pause(handles, ctx.scope, signal)
         return GraphResult(cast('EndT', None), state, handles.run_id, 'paused', pending, handles.usage)
     except BaseException as error:
-        await end(data, handles, None, state, error=error)
+        await end(handles, None, error=error)
         raise
     finally:
         handles.driver = None

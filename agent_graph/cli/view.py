@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TextIO
 
-from pydantic_core import to_jsonable_python
-
+from agent_graph.cli.entries import parsed
+from agent_graph.cli.facts import Place, cost_fact, how_to_answer, model_names, output_text, usage_fact
+from agent_graph.cli.machine import plain, write_json
 from agent_graph.cli.terminal import Terminal
 from agent_graph.events import (
     CustomEvent,
@@ -32,8 +32,9 @@ from agent_graph.events import (
 from agent_graph.journal.entries import Record, RunStatus
 from agent_graph.messages import FilePart, TextPart, ThinkingPart, ToolCallPart, ToolReturnPart
 from agent_graph.render import RunPicture
-from agent_graph.render.walk import Walk, read
-from agent_graph.render.wording import call_text, cost_text, seconds_text, tokens_text, value_text, waiting_text
+from agent_graph.pending import Pending
+from agent_graph.render.walk import read
+from agent_graph.render.wording import call_text, seconds_text, value_text, waiting_text
 
 __all__ = ['JsonView', 'LiveView', 'Report', 'View']
 
@@ -43,14 +44,15 @@ _WIDE = 160
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How a run ended, for the closing lines. `journal` is where its records are, for people to read."""
+    """How a run ended, or what it waits for, for the closing lines. `place` is where its records are."""
 
     run_id: str
     status: RunStatus
     records: Sequence[Record]
     output: Any = None
     error: str | None = None
-    journal: str = ''
+    place: Place = Place()
+    pending: Sequence[Pending] = ()
 
 
 class View(Protocol):
@@ -83,12 +85,12 @@ class JsonView:
         pass
 
     def show(self, event: RunEvent) -> None:
-        self._write(event)
+        write_json(event, self._stream)
 
     def finish(self, report: Report) -> None:
         walk = read(report.records)
         cost = walk.cost
-        self._write(
+        write_json(
             {
                 'kind': 'report',
                 'run_id': report.run_id,
@@ -97,18 +99,16 @@ class JsonView:
                 'error': report.error,
                 'usage': walk.usage,
                 'cost': None if cost is None else str(cost),
-                'models': _models(report.records),
-                'journal': report.journal,
+                'models': model_names(report.records),
+                'journal': report.place.journal,
+                'pending': list(report.pending),
                 'mermaid': RunPicture(report.records).render(),
-            }
+            },
+            self._stream,
         )
 
     def close(self) -> None:
         pass
-
-    def _write(self, value: Any) -> None:
-        data = _plain(value)
-        print(json.dumps(data), file=self._stream, flush=True)  # ASCII only, so that any text can be written anywhere
 
 
 class LiveView:
@@ -139,7 +139,7 @@ class LiveView:
                 self._result(event.part, event.time, depth + 2)
             case CustomEvent():
                 name = f'{event.tool_name}: ' if event.tool_name else ''
-                value = _plain(event.value)
+                value = plain(event.value)
                 self._out.line(f'· {name}{value_text(value, _WIDE)}', 'magenta', indent=depth + 2)
             case RunPaused():
                 self._paused(event, depth + 2)
@@ -153,21 +153,27 @@ class LiveView:
         out = self._out
         out.line('')
         if report.status == 'completed':
-            out.block('output', _output_text(report.output))
+            out.block('output', output_text(report.output))
         elif report.error:
             out.line(f'{report.status}: {report.error}', 'bold red')
-        usage = walk.usage
-        counts = f'{_count(usage.requests, "request")}, {_count(usage.tool_calls, "tool call")}'
         self._fact('status', f'{report.status} in {seconds_text(walk.seconds)}')
-        self._fact('model', ', '.join(_models(report.records)) or 'none answered')
-        self._fact('usage', ' · '.join(filter(None, (counts, tokens_text(usage)))))
-        self._fact('cost', _cost(walk))
+        self._fact('model', ', '.join(model_names(report.records)) or 'none answered')
+        self._fact('usage', usage_fact(walk))
+        self._fact('cost', cost_fact(walk))
         self._fact('run id', report.run_id)
-        if report.journal:
-            self._fact('journal', report.journal)
+        if report.place.journal:
+            self._fact('journal', report.place.journal)
         out.line('')
         out.line('the path taken, as mermaid:', 'bold')
         out.line(RunPicture(report.records).render().rstrip('\n'), 'dim')
+        if report.status == 'paused':
+            self._waits(report)
+
+    def _waits(self, report: Report) -> None:
+        self._out.line('')
+        self._out.line('the run waits; to answer and to go on:', 'bold yellow')
+        for line in how_to_answer(report.place, report.run_id, report.pending):
+            self._out.line(line, indent=2)
 
     def close(self) -> None:
         self._out.close()
@@ -220,8 +226,7 @@ class LiveView:
 
     def _call(self, part: ToolCallPart, time: float, indent: int) -> None:
         self._called[part.tool_call_id] = time
-        args = _args(part)
-        self._out.line(f'→ {call_text(part.tool_name, args, _WIDE)}', 'yellow', indent=indent)
+        self._out.line(f'→ {call_text(part.tool_name, parsed(part.args), _WIDE)}', 'yellow', indent=indent)
 
     def _result(self, part: ToolReturnPart, time: float, indent: int) -> None:
         began = self._called.pop(part.tool_call_id, None)
@@ -254,39 +259,3 @@ def _piece(event: PartStartEvent | PartDeltaEvent) -> tuple[str, str]:
 
 def _style(part: TextPart | ThinkingPart) -> str:
     return _THINKING if isinstance(part, ThinkingPart) else ''
-
-
-def _args(part: ToolCallPart) -> Any:
-    if not isinstance(part.args, str):
-        return part.args
-    try:
-        return json.loads(part.args)
-    except ValueError:
-        return part.args
-
-
-def _plain(value: Any) -> Any:
-    """`value` as JSON data; what has no JSON form is shown as Python writes it."""
-    return to_jsonable_python(value, bytes_mode='base64', inf_nan_mode='strings', fallback=repr)
-
-
-def _output_text(output: Any) -> str:
-    if isinstance(output, str):
-        return output
-    return json.dumps(_plain(output), indent=2, ensure_ascii=False)
-
-
-def _cost(walk: Walk) -> str:
-    if all(step.reply is None for step in walk.steps):
-        return 'unknown (no model answered)'
-    return cost_text(walk.cost) or 'unknown (no price is known for this model)'
-
-
-def _models(records: Sequence[Record]) -> list[str]:
-    """Who answered, as `provider:model`, each once."""
-    replies = [step.reply for step in read(records).steps if step.reply is not None]
-    return list(dict.fromkeys(f'{r.provider_name or "?"}:{r.model_name or "?"}' for r in replies))
-
-
-def _count(number: int, noun: str) -> str:
-    return f'{number} {noun}{"" if number == 1 else "s"}'

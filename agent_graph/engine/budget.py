@@ -50,16 +50,21 @@ class Budget:
         budget: Budget | None = self
         while budget is not None:
             if budget.limits is not None:
-                budget.check_request(budget.limits, beyond_tokens=beyond_tokens and budget is self)
+                mine = budget is self
+                budget.check_request(budget.limits, beyond_tokens=beyond_tokens and mine, inside=not mine)
             budget = budget.around
         budget = self
         while budget is not None:
             budget.requests += 1
             budget = budget.around
 
-    def check_request(self, limits: UsageLimits, *, beyond_tokens: bool = False) -> None:
-        """Raise if no further request may start under `limits`."""
-        if limits.request_limit is not None and self.requests >= limits.request_limit:
+    def check_request(self, limits: UsageLimits, *, beyond_tokens: bool = False, inside: bool = False) -> None:
+        """Raise if no further request may start under `limits`.
+
+        A run `inside` may not take the last request of one that is to give a final answer with it.
+        """
+        kept = 1 if inside and limits.on_limit == 'final_answer' else 0
+        if limits.request_limit is not None and self.requests + kept >= limits.request_limit:
             raise self._exceeded('request_limit', limits.request_limit, self.requests)
         if beyond_tokens:
             return

@@ -139,6 +139,7 @@ async def _handle_calls(
     if skip:
         for call in functions:
             answers[call.tool_call_id] = ToolReturnPart(call.tool_name, NOT_NEEDED, call.tool_call_id, 'skipped')
+        await tool_calls.show_refused(deps, functions, answers)
     elif functions:
         state = deps.state
         # A call may wait if its tool says so; one that was started, answered or denied before comes back after a stop.
@@ -158,14 +159,27 @@ async def _handle_calls(
     message = ToolMessage(tuple([answers[c.tool_call_id] for c in calls]))
     if winner is not None:
         return Done(winner.output, winner.stored, winner.tool_name, winner.tool_call_id, message)
+    return _next(deps, functions, outputs, answers, message)
+
+
+def _next(
+    deps: RunDeps,
+    functions: Sequence[ToolCallPart],
+    outputs: Sequence[ToolCallPart],
+    answers: dict[str, ToolReturnPart],
+    message: ToolMessage,
+) -> Again | Done:
+    """Without an output: a tool may have ended the run, or the model is asked again if it may be."""
     finished_calls = deps.state.finished
     for call in functions:
         finished = finished_calls[call.tool_call_id] if call.tool_call_id in finished_calls else None
         if finished is not None and finished.stop:
             value = deps.stop_values.get(call.tool_call_id, finished.output)
             return Done(value, finished.output, call.tool_name, call.tool_call_id, message)
-    _check_budgets(deps, message)
-    return Again(message, retry=bool(outputs) and any([answers[c.tool_call_id].outcome == 'retry' for c in outputs]))
+    for part in message.parts:
+        if part.outcome == 'retry':
+            _check_budget(deps, part)
+    return Again(message, retry=bool(outputs) and any(answers[c.tool_call_id].outcome == 'retry' for c in outputs))
 
 
 def _skip_waiting(deps: RunDeps, functions: Sequence[ToolCallPart], answers: dict[str, ToolReturnPart]) -> None:
@@ -190,28 +204,24 @@ def _in_call_order(deps: RunDeps, calls: Sequence[ToolCallPart]) -> tuple[Pendin
     return tuple(sorted(deps.waiting, key=lambda p: place[p.path[0] if p.path else p.tool_call_id]))
 
 
-def _check_budgets(deps: RunDeps, message: ToolMessage) -> None:
-    """Raise if some tool, or the output, has been sent back to the model as often as it may be."""
-    plan, state = deps.plan, deps.state
-    for part in message.parts:
-        if part.outcome != 'retry':
-            continue
-        name = part.tool_name
-        output_tool = plan.output.tools.get(name)
-        if output_tool is not None:
-            allowed = plan.output_retries if output_tool.max_retries is None else output_tool.max_retries
-            used = state.output_retries
-        elif name in plan.tools:
-            tool = plan.tools[name]
-            allowed = plan.retries if tool.retries is None else tool.retries
-            used = state.retries.get(name, 0)
-        else:
-            allowed, used = plan.retries, _unknown_before(deps)
-        if used >= allowed:
-            raise UnexpectedModelBehavior(
-                f'tool {name!r} could not be called in {allowed + 1} attempts; the last problem: {part.content} '
-                'Raise retries, or look at the last response in error.messages'
-            )
+def _check_budget(deps: RunDeps, part: ToolReturnPart) -> None:
+    """Raise if this tool, or the output, has been sent back to the model as often as it may be."""
+    plan, state, name = deps.plan, deps.state, part.tool_name
+    output_tool = plan.output.tools.get(name)
+    if output_tool is not None:
+        allowed = plan.output_retries if output_tool.max_retries is None else output_tool.max_retries
+        used = state.output_retries
+    elif name in plan.tools:
+        tool = plan.tools[name]
+        allowed = plan.retries if tool.retries is None else tool.retries
+        used = state.retries.get(name, 0)
+    else:
+        allowed, used = plan.retries, _unknown_before(deps)
+    if used >= allowed:
+        raise UnexpectedModelBehavior(
+            f'tool {name!r} could not be called in {allowed + 1} attempts; the last problem: {part.content} '
+            'Raise retries, or look at the last response in error.messages'
+        )
 
 
 def _unknown_before(deps: RunDeps) -> int:
@@ -233,11 +243,15 @@ async def _check_outputs(
     winner: Done | None = None
     for call in calls:
         if call.tool_call_id in answers:  # cut off
+            if deps.sink is not None:
+                await deps.sink(OutputToolCallEvent, part=call)
+                await deps.sink(OutputToolResultEvent, part=answers[call.tool_call_id])
             continue
         if winner is not None and deps.plan.end_strategy != 'exhaustive':
             part = ToolReturnPart(call.tool_name, NOT_NEEDED, call.tool_call_id, 'skipped')
             answers[call.tool_call_id] = part
             if deps.sink is not None:
+                await deps.sink(OutputToolCallEvent, part=call)
                 await deps.sink(OutputToolResultEvent, part=part)
             continue
         done = await _check_output(deps, call, answers, first=winner is None)

@@ -52,7 +52,8 @@ def is_coroutine_function(function: Callable[..., Any]) -> bool:
     """True for `async def` functions, partials of them, and objects whose `__call__` is one."""
     while isinstance(function, partial):
         function = function.func
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, '__call__', None))
+    call = getattr(type(function), '__call__', None)  # an object whose class defines an async one
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
 class Effects:

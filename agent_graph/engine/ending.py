@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Literal
 
 from agent_graph.engine.plan import RunDeps
 from agent_graph.engine.response import normalise, salvage
-from agent_graph.engine.state import RunState, is_sendable
-from agent_graph.errors import JournalConflict, JournalError, RunCancelled, RunError, UsageLimitExceeded
+from agent_graph.engine.state import RunState, fold, is_sendable
+from agent_graph.errors import CodecError, JournalConflict, JournalError, RunCancelled, RunError, UsageLimitExceeded
 from agent_graph.events import FinalResultEvent, RunEnded, RunPaused
 from agent_graph.journal.entries import Ended, Entered, Paused
 from agent_graph.messages import AssistantMessage, ToolMessage
@@ -128,6 +128,8 @@ async def stop(deps: RunDeps, status: Literal['failed', 'cancelled'], error: Bas
     if deps.keeper is not None:
         deps.keeper.stop()
     try:
+        if isinstance(error, CodecError):
+            await _resync(deps)
         await _record_end(deps, state, status, error)
     except JournalError as failure:
         if error is None:
@@ -139,6 +141,16 @@ async def stop(deps: RunDeps, status: Literal['failed', 'cancelled'], error: Bas
         deps.tracing.end(status, state.usage, error)
     if deps.sink is not None:
         await deps.sink(RunEnded, status=status, error=None if error is None else str(error))
+
+
+async def _resync(deps: RunDeps) -> None:
+    """An entry was refused because it cannot be stored: go back to what the store has, and go on from there."""
+    records = await deps.effects.journal.load(deps.run_id)
+    stored = fold(deps.run_id, records)
+    for field in fields(RunState):
+        setattr(deps.state, field.name, getattr(stored, field.name))
+    deps.effects.next_seq = records[-1].seq + 1
+    deps.builder = None
 
 
 async def _record_end(

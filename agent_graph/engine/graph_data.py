@@ -75,11 +75,10 @@ class GraphData:
 
 def _adapter(target: Any, what: str) -> TypeAdapter[Any]:
     try:
-        if isinstance(target, type) and issubclass(target, BaseNode) and not is_dataclass(target):
-            raise ConfigError(
-                f'{what} ({target.__name__}) is no dataclass, so its fields cannot be stored; make it one'
-            )
-        return TypeAdapter(target)
+        if what.startswith('node ') and not is_dataclass(target):
+            raise ConfigError(f'{what} is no dataclass, so its fields cannot be stored; make it one')
+        made: TypeAdapter[Any] = TypeAdapter(cast('type[Any]', target))
+        return made
     except ConfigError:
         raise
     except Exception as error:  # pydantic raises many types here, and all mean the same to the caller
@@ -236,9 +235,7 @@ def _below(scope: str, pending: Pending) -> Pending:
     return replace(pending, path=(scope, *pending.path))
 
 
-async def end(
-    data: GraphData, handles: Handles, output: Any, state: Any, *, error: BaseException | None = None
-) -> None:
+async def end(handles: Handles, output: Any, *, error: BaseException | None = None) -> None:
     """Record how the run ended."""
     if handles.keeper is not None:
         handles.keeper.stop()

@@ -168,7 +168,7 @@ async def _ask_traced(deps: RunDeps, messages: tuple[Message, ...], info: Reques
         if out.finish_reason:
             span.set_attribute(FINISH_REASONS, (out.finish_reason,))
 
-    await deps.effects.task(within(span, ask()))
+    await within(span, ask)
 
 
 async def enter(deps: RunDeps, entry: Entered) -> None:

@@ -112,12 +112,10 @@ def _difference(recorded: Entry, made: Entry) -> str | None:
 def _mismatch(record: Record, name: str, recorded: Entry, made: Entry) -> ReplayMismatch:
     before = recorded if name == 'kind' else getattr(recorded, name)
     now = made if name == 'kind' else getattr(made, name)
-    expected = before if name == 'message' else None
-    found = now if name == 'message' else None
     return ReplayMismatch(
         f'entry {record.seq} ({recorded.kind}) differs in {name!r}: recorded {before!r}, now {now!r}',
         seq=record.seq,
         index=0,
-        expected=expected,
-        found=found,
+        expected=before,
+        found=now,
     )

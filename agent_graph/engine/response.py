@@ -31,10 +31,13 @@ def normalise(response: AssistantMessage, state: RunState) -> AssistantMessage:
             taken.add(call_id)
         elif part.kind != 'file' and not part.content.isascii():
             break
+        if part.kind == 'thinking' and part.signature is not None and not part.signature.isascii():
+            break
         if part.provider_details is not None:
             break
     else:
-        if response.provider_details is None and response.refusal is None:
+        names = f'{response.model_name}{response.provider_response_id}{response.provider_name}'
+        if response.provider_details is None and response.refusal is None and names.isascii():
             return response
     return _normalised(clean_data(response), state)
 
@@ -134,14 +137,18 @@ def is_empty(response: AssistantMessage) -> bool:
 
 
 def cut_call(response: AssistantMessage) -> ToolCallPart | None:
-    """The call that the output limit cut off: the last part of a response that ended for its length.
+    """The call that the output limit cut off: the last thing said in a response that ended for its length.
 
     Whether its arguments happen to read as JSON does not matter: nobody knows what was to follow.
     """
     if response.finish_reason != 'length' or not response.parts:
         return None
-    last = response.parts[-1]
-    return last if isinstance(last, ToolCallPart) else None
+    for part in reversed(response.parts):
+        if isinstance(part, ToolCallPart):
+            return part
+        if not isinstance(part, TextPart | ThinkingPart) or part.content.strip():
+            return None
+    return None
 
 
 def salvage(parts: Sequence[Any]) -> tuple[AssistantPart, ...]:

@@ -245,7 +245,8 @@ def _call_started(state: RunState, entry: CallStarted) -> None:
 
 def _call_finished(state: RunState, entry: CallFinished) -> None:
     state.finished[entry.part.tool_call_id] = entry
-    if state.pending:
+    if state.paused or state.pending:
+        state.paused = False
         state.pending.pop(entry.part.tool_call_id, None)
     if entry.usage is not None:
         _count(state, entry.usage, entry.spends)

@@ -206,7 +206,7 @@ async def _one(deps: RunDeps, call: Call) -> ToolReturnPart | None:
         answer = await _answer(deps, call)
     else:
         span = deps.tracing.child('tool', part.tool_name, {TOOL_CALL_ID: call_id})
-        answer = await deps.effects.task(within(span, _answer(deps, call)))
+        answer = await within(span, lambda: _answer(deps, call))
     if isinstance(answer, tuple):
         deps.waiting.extend(answer)
         return None

@@ -129,9 +129,14 @@ class Database:
 
     def _format(self, db: sqlite3.Connection) -> int:
         """The file's format: `FORMAT`, or 0 for an empty file; anything else is refused."""
-        found = int(db.execute('PRAGMA user_version').fetchone()[0])
-        owner = int(db.execute('PRAGMA application_id').fetchone()[0])
-        tables = int(db.execute('SELECT count(*) FROM sqlite_schema').fetchone()[0])
+        db.execute('BEGIN')  # one moment for the three: another process may be making the tables
+        try:
+            found = int(db.execute('PRAGMA user_version').fetchone()[0])
+            owner = int(db.execute('PRAGMA application_id').fetchone()[0])
+            tables = int(db.execute('SELECT count(*) FROM sqlite_schema').fetchone()[0])
+        finally:
+            if db.in_transaction:
+                db.execute('ROLLBACK')
         if tables and owner != _APPLICATION:
             raise JournalUnavailable(f'{self.path} is a database of another application; name another file')
         if found > FORMAT:

@@ -82,10 +82,7 @@ def _repaired(messages: Sequence[Message]) -> Sequence[Message]:
 
 
 def _has_calls(message: AssistantMessage) -> bool:
-    for part in message.parts:
-        if part.__class__ is ToolCallPart:
-            return True
-    return False
+    return any(part.kind == 'tool_call' for part in message.parts)
 
 
 def _paired(waiting: AssistantMessage | None, found: ToolMessage | None) -> ToolMessage | None:

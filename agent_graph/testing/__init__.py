@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from agent_graph.testing.answers import Answer, AnswerFunction
+from agent_graph.testing.answers import AnswerFunction, ModelAnswer
 from agent_graph.testing.exercise import TestModel
 from agent_graph.testing.replay import ReplayModel
 from agent_graph.testing.scripted import FunctionModel, Request, ScriptedModel, ScriptItem
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from agent_graph.testing.journal_suite import DurableJournalSuite, JournalSuite
 
 __all__ = [
-    'Answer',
     'AnswerFunction',
     'DurableJournalSuite',
     'FunctionModel',
+    'ModelAnswer',
     'JournalSuite',
     'ReplayModel',
     'Request',

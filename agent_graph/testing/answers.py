@@ -23,14 +23,14 @@ from agent_graph.messages import (
 )
 from agent_graph.model import RequestInfo, ResponseBuilder
 
-__all__ = ['Answer', 'AnswerFunction', 'as_message', 'check_chunk', 'give', 'give_result']
+__all__ = ['AnswerFunction', 'ModelAnswer', 'as_message', 'check_chunk', 'give', 'give_result']
 
-Answer: TypeAlias = AssistantMessage | str | Sequence[AssistantPart]
+ModelAnswer: TypeAlias = AssistantMessage | str | Sequence[AssistantPart]
 """A whole response; a text and a list of parts are one without usage that ends with `stop` or `tool_calls`."""
 
 AnswerFunction: TypeAlias = Callable[
     [Sequence[Message], RequestInfo],
-    Awaitable[Answer] | Answer | AsyncIterator[str | AssistantPart | AssistantMessage],
+    Awaitable[ModelAnswer] | ModelAnswer | AsyncIterator[str | AssistantPart | AssistantMessage],
 ]
 """`fn(messages, info)`: plain, async, or an async generator whose texts, parts and messages are pushed as they come."""
 

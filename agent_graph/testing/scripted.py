@@ -10,11 +10,11 @@ from typing import TypeAlias, cast
 from agent_graph.errors import ConfigError, UnexpectedModelBehavior
 from agent_graph.messages import AssistantMessage, Message
 from agent_graph.model import RequestInfo, ResponseBuilder
-from agent_graph.testing.answers import Answer, AnswerFunction, as_message, check_chunk, give, give_result
+from agent_graph.testing.answers import AnswerFunction, ModelAnswer, as_message, check_chunk, give, give_result
 
 __all__ = ['FunctionModel', 'Request', 'ScriptItem', 'ScriptedModel']
 
-ScriptItem: TypeAlias = Answer | BaseException | type[BaseException] | AnswerFunction
+ScriptItem: TypeAlias = ModelAnswer | BaseException | type[BaseException] | AnswerFunction
 """One entry of a script: an answer, an exception to raise, or a function `(messages, info)` that gives the answer."""
 
 

@@ -93,6 +93,8 @@ class Rewriter:
         self._flat: dict[str, tuple[_Node, frozenset[str]]] = {}
         self._objects: dict[str, _Node] = {}
         self._sizes: dict[str, int] = {}
+        if 'object' not in self.fitter.admitted(self.schema):
+            raise self.error('', 'it does not let an object through, but arguments are one')
 
     def error(self, path: str, text: str) -> ToolDefinitionError:
         """The error to raise for what this schema has at `path`."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ['Approval', 'OnCrash', 'Prepare', 'Retry', 'Tool', 'ToolReturn', 'tool']
 
 Prepare: TypeAlias = Callable[
-    [RunContext[Any], ToolDefinition], ToolDefinition | None | Awaitable[ToolDefinition | None]
+    [RunContext[Any], ToolDefinition], ToolDefinition | Awaitable[ToolDefinition | None] | None
 ]
 """Asked before each request: the definition to offer now, changed or not, or `None` to leave the tool out."""
 
@@ -68,9 +68,9 @@ class Tool:
 
     __slots__ = (
         '_schema',
+        'external',
         'function',
         'given_description',
-        'external',
         'given_name',
         'on_crash',
         'prepare',

@@ -1,0 +1,120 @@
+"""What there is to say about a run as a whole: who answered, what it used, what it cost, how to go on with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from shlex import quote
+from typing import Any
+
+from agent_graph.cli.journals import DEFAULT_JOURNAL, JOURNAL_VARIABLE
+from agent_graph.cli.machine import plain
+from agent_graph.journal.entries import Record
+from agent_graph.pending import Pending, PendingKind
+from agent_graph.render.walk import Walk, read
+from agent_graph.render.wording import cost_text, tokens_text
+
+__all__ = [
+    'Place',
+    'call_path',
+    'cost_fact',
+    'counted',
+    'how_to_answer',
+    'model_names',
+    'output_text',
+    'time_text',
+    'usage_fact',
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a run is kept and what drives it, as the words of a command.
+
+    `journal` is the path of a SQLite file, empty when the run is kept elsewhere; `target` names the agent, if known.
+    """
+
+    journal: str = ''
+    target: str = ''
+
+    def command(self, *words: str, target: bool = False) -> str:
+        """A command line to copy: `agent-graph runs ...` with the options this place needs."""
+        more = [] if self.journal == _usual_journal() else ['--journal', self.journal]
+        if target:
+            more = ['--target', self.target or 'module:variable', *more]
+        return ' '.join(['agent-graph', *(quote(word) for word in (*words, *more))])
+
+
+def _usual_journal() -> str:
+    return os.environ.get(JOURNAL_VARIABLE) or str(DEFAULT_JOURNAL)
+
+
+def how_to_answer(place: Place, run_id: str, pending: Sequence[Pending]) -> Iterator[str]:
+    """What to type to answer a paused run and go on with it."""
+    if not place.journal:
+        yield 'it is kept where this command cannot reach it later; answer it with agent.resume(run_id, answers=...), or'
+        yield 'record the next run in a file: --journal agent_graph.db'
+        return
+    for one in pending:
+        for verb, rest in _VERBS[one.reason]:
+            yield place.command('runs', verb, run_id, call_path(one)) + rest
+    yield place.command('runs', 'resume', run_id, target=True)
+
+
+_VERBS: dict[PendingKind, tuple[tuple[str, str], ...]] = {
+    'approval': (('approve', ''), ('deny', " 'why'")),
+    'external': (('answer', " 'the result'"), ('deny', " 'why'")),
+    'question': (('answer', " 'the answer'"), ('deny', " 'why'")),
+    'crash': (('approve', '   # run it again'), ('answer', " 'its result'"), ('deny', '   # leave it as interrupted')),
+}
+"""By what a call waits for: the commands that fit, and what comes after the call."""
+
+
+def call_path(pending: Pending) -> str:
+    """How a command names a pending call: its id, behind those of the calls around it."""
+    return '/'.join((*pending.path, pending.tool_call_id))
+
+
+def usage_fact(walk: Walk) -> str:
+    """Requests, tool calls and tokens."""
+    usage = walk.usage
+    counts = f'{counted(usage.requests, "request")}, {counted(usage.tool_calls, "tool call")}'
+    return ' · '.join(filter(None, (counts, tokens_text(usage))))
+
+
+def cost_fact(walk: Walk) -> str:
+    """The price, or why there is none."""
+    if all(step.reply is None for step in walk.steps):
+        return 'unknown (no model answered)'
+    return cost_text(walk.cost) or 'unknown (no price is known for this model)'
+
+
+def model_names(records: Sequence[Record]) -> list[str]:
+    """Who answered, as `provider:model`, each once."""
+    replies = [step.reply for step in read(records).steps if step.reply is not None]
+    return list(dict.fromkeys(f'{r.provider_name or "?"}:{r.model_name or "?"}' for r in replies))
+
+
+def output_text(output: Any) -> str:
+    """An output as people read it: texts bare, everything else as JSON."""
+    if isinstance(output, str):
+        return output
+    return json.dumps(plain(output), indent=2, ensure_ascii=False)
+
+
+def time_text(at: float) -> str:
+    """A moment in local time: `2026-03-01 09:30:00`."""
+    try:
+        return time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(at))
+    except (ValueError, OverflowError, OSError):
+        return f'{at:g} s'  # a damaged journal may hold any number
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 run`, `2 runs`; the plural of `entry` too."""
+    if number == 1:
+        return f'1 {noun}'
+    return f'{number} {noun[:-1]}ies' if noun.endswith('y') else f'{number} {noun}s'

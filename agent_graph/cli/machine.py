@@ -1,0 +1,56 @@
+"""The form for programs: JSON, one object a line, ASCII only."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+from pydantic_core import to_jsonable_python
+
+from agent_graph.journal.codec import encode, encode_record
+from agent_graph.journal.entries import Entry, Record, RunInfo
+from agent_graph.messages import Message, dump_json
+
+__all__ = ['entry_data', 'info_data', 'message_data', 'plain', 'record_data', 'write_json']
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON data; what has no JSON form is shown as Python writes it."""
+    return to_jsonable_python(value, bytes_mode='base64', inf_nan_mode='strings', fallback=repr)
+
+
+def write_json(value: Any, stream: TextIO | None = None) -> None:
+    """Write one line. ASCII only, so that any text can be written anywhere and no terminal acts on it."""
+    print(json.dumps(plain(value)).replace('\x7f', '\\u007f'), file=stream or sys.stdout, flush=True)
+
+
+def info_data(info: RunInfo) -> dict[str, Any]:
+    """A run as `runs list` gives it. Times are Unix seconds."""
+    forked = info.forked_from
+    return {
+        'run_id': info.run_id,
+        'agent': info.agent,
+        'status': info.status,
+        'created': info.created,
+        'updated': info.updated,
+        'entries': info.last_seq,
+        'parent': plain(info.parent),
+        'forked_from': None if forked is None else {'run_id': forked[0], 'at': forked[1]},
+    }
+
+
+def record_data(record: Record) -> Any:
+    """A record in its stored form, the same as a line of `runs export`."""
+    return json.loads(encode_record(record))
+
+
+def entry_data(entry: Entry) -> Any:
+    """An entry in its stored form."""
+    return json.loads(encode(entry))['entry']
+
+
+def message_data(messages: Sequence[Message]) -> list[Any]:
+    """Messages in the form `dump_json` writes and `runs fork --edit` reads."""
+    return json.loads(dump_json(messages))['messages']

@@ -1,0 +1,133 @@
+"""Every recorded answer goes through the adapter over loopback HTTP and yields the facts computed from its bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+import pytest
+
+from agent_graph.errors import MessageError
+from agent_graph.messages import from_openai
+from agent_graph.model import RequestInfo, ResponseBuilder
+from agent_graph_providers.openai import SERVERS
+from agent_graph_providers.openai.answer import Answer
+from agent_graph_providers.openai.errors import Asked
+from agent_graph_providers.openai.mapping import Memory, request_body
+from agent_graph_providers.openai.reading import read_answer
+from tests.providers.openai.recorded import FOLDER, ask, problems, records, server_name
+
+pytestmark = pytest.mark.skipif(
+    not records(), reason=f'no *.chat.jsonl in {FOLDER}; set AGENT_GRAPH_RECORDINGS to a folder of recordings'
+)
+
+
+def each(keep: Callable[[dict[str, Any]], bool]) -> pytest.MarkDecorator:
+    chosen = [r for r in records() if keep(r)]
+    return pytest.mark.parametrize('record', chosen, ids=[f'{r["provider"]}-{r["id"]}' for r in chosen])
+
+
+@each(lambda r: True)
+def test_answer(record: dict[str, Any], record_property: Callable[[str, object], None]) -> None:
+    kind = 'SSE' if 'sse' in record['response'] else 'JSON'
+    record_property('recording', (record['provider'], kind))
+    got = asyncio.run(ask(record, watched=bool(record['stream'])))
+    assert problems(record, got) == []
+
+
+class OneByteAtATime:
+    """A response whose body comes in single bytes."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self.headers = {'content-type': 'text/event-stream'}
+
+    async def aiter_bytes(self) -> AsyncGenerator[bytes]:
+        for byte in self._body:
+            yield bytes([byte])
+
+    async def aread(self) -> bytes:
+        return self._body
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+@each(lambda r: 'sse' in r['response'] and not r['expected']['error'] and len(r['response']['sse']) < 60_000)
+def test_single_bytes(record: dict[str, Any]) -> None:
+    async def main() -> list[str]:
+        out = ResponseBuilder()
+        think = SERVERS[server_name(record)].think_tags
+        answer = Answer(out, Asked('p', 'm', '', None, ''), back={}, known=frozenset(), think_tags=think)
+        await read_answer(
+            OneByteAtATime(record['response']['sse'].encode()), answer, Asked('p', 'm', '', None, ''), None
+        )
+        await out.finish()
+        return problems(record, out.build())
+
+    assert asyncio.run(main()) == []
+
+
+def has_request(record: dict[str, Any]) -> bool:
+    """A request the server took: what it refused may be no valid list at all."""
+    body = record['request']['body']
+    return isinstance(body, dict) and bool(body.get('messages')) and record['response']['status'] == 200  # pyright: ignore
+
+
+@each(has_request)
+def test_request(record: dict[str, Any]) -> None:
+    """The recorded messages, read into ours and written again for that server, say the same."""
+    server = SERVERS[server_name(record)]
+    recorded = record['request']['body']['messages']
+    body = request_body('m', Memory(server), from_openai(recorded), RequestInfo(), {}, stream=False)
+    assert meaning(body['messages'], server.thinking) == meaning(recorded, server.thinking)
+
+
+def test_refused_list_is_refused_here_too() -> None:
+    """Content parts without a type, for which a server answered 400 (one of the recordings)."""
+    bad = [{'role': 'user', 'content': [{'role': 'user', 'content': 'hi'}]}]
+    with pytest.raises(MessageError, match='message 0'):
+        from_openai(bad)
+
+
+def meaning(messages: list[dict[str, Any]], thinking: frozenset[str]) -> list[tuple[Any, ...]]:
+    """A list reduced to what it says: texts, files, calls and results, in order; notation and vendors' extras left out."""
+    out: list[tuple[Any, ...]] = []
+    for message in messages:
+        role = {'developer': 'system'}.get(message['role'], message['role'])
+        content = said(message.get('content'))
+        fields = sorted(thinking & {'reasoning', 'reasoning_content', 'reasoning_details'})
+        out += [(name, message[name]) for name in fields if message.get(name)]
+        if role == 'tool':
+            content: list[tuple[Any, ...]] = [
+                ('call', message['tool_call_id']),
+                ('text', ''.join(c[1] for c in content)),
+            ]
+        for call in message.get('tool_calls') or ():
+            function = call['function']
+            content.append((call['id'], function['name'], function['arguments'] or '{}'))
+        if message.get('refusal'):
+            content.append(('refusal', message['refusal']))
+        if role == 'assistant' and not any(c[-1] for c in content):
+            continue  # nothing in it: not sent
+        out += [(role, *c) for c in content if role != 'assistant' or c[-1].strip()]
+    return out
+
+
+def said(content: Any) -> list[tuple[Any, ...]]:
+    if content is None:
+        return []
+    if isinstance(content, str):
+        return [('text', content)]
+    out: list[tuple[Any, ...]] = []
+    for part in content:
+        kind = part['type']
+        inner = part[kind] if kind != 'text' else part['text']
+        if kind == 'thinking':
+            inner = ''.join(t['text'] for t in inner)
+        elif kind != 'text' and isinstance(inner, dict):
+            fields: dict[str, str] = inner  # pyright: ignore[reportUnknownVariableType]
+            inner = ' '.join(f'{k}={v}' for k, v in sorted(fields.items()))
+        out.append((kind, inner))
+    return out
