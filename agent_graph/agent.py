@@ -18,6 +18,7 @@ from agent_graph.engine.state import fold
 from agent_graph.engine.stream import EventReader
 from agent_graph.errors import ConfigError, JournalError
 from agent_graph.journal import Journal, Record
+from agent_graph.journal.memory import MemoryJournal
 from agent_graph.messages import FilePart, JsonValue, Message
 from agent_graph.model import Model, ModelSettings, RequestInfo, ResponseBuilder
 from agent_graph.output import NativeOutput, PromptedOutput, TextOutput, ToolOutput
@@ -78,7 +79,7 @@ class Agent(Generic[Deps, Output]):
       `retries`).
     - `end_strategy`: what happens to other calls beside a valid output, see `agent_graph.engine.dispatch`.
     - `max_concurrency`: tool calls of one response that run at a time. `tool_timeout`: seconds, for tools without their own.
-    - `journal`: where runs are kept; without one a run is kept in memory for as long as it lasts.
+    - `journal`: where runs are kept; without one a run is kept in memory for as long as it lasts, or while it waits.
     - `metadata`: kept with each run, together with the run's own.
 
     The first run freezes the declaration: registering a tool after that raises `ConfigError`. One agent may be used by
@@ -125,6 +126,7 @@ class Agent(Generic[Deps, Output]):
         self._plan: Plan | None = None
         self._plans: dict[Any, Plan] = {}
         self._inferred: tuple[str, Model] | None = None
+        self._waiting: MemoryJournal | None = None
 
     def __repr__(self) -> str:
         return (
@@ -485,6 +487,7 @@ class Agent(Generic[Deps, Output]):
             run_id,
             confirm=confirm,
             on_pending=on_pending,
+            keep=self._keep,
         )
 
     async def _begin(self, order: Order, queue: EventQueue | None = None) -> AgentRun[Output]:
@@ -554,7 +557,16 @@ class Agent(Generic[Deps, Output]):
                 f'{what} cannot be added: the agent has run already; register everything before the first run'
             )
 
+    async def _keep(self, run_id: str, records: Sequence[Record]) -> None:
+        """A run without a journal pauses: it waits in memory, in this agent, for `resume`."""
+        if self._waiting is None:
+            self._waiting = MemoryJournal()
+        lease = await self._waiting.create(run_id, records, owner='waiting', ttl=0.0)
+        await self._waiting.release(lease)
+
     def _durable_journal(self) -> Journal:
+        if self.journal is None and self._waiting is not None:
+            return self._waiting
         if self.journal is None:
             raise ConfigError('the agent has no journal to resume from; pass journal=SQLiteJournal(path) to Agent')
         return self.journal

@@ -290,8 +290,11 @@ class ResponseBuilder:
 
     async def message(self, message: AssistantMessage) -> None:
         """Push a whole response and take over its usage and details."""
-        for part in message.parts:
-            await self.part(part)
+        if self._sink is None and self._last is None:
+            self._parts += message.parts
+        else:
+            for part in message.parts:
+                await self.part(part)
         self.usage = message.usage
         self.model_name = message.model_name or self.model_name
         self.provider_name = message.provider_name or self.provider_name

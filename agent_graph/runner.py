@@ -217,7 +217,8 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
         """
         current: Any = self.next_node if node is None else node
         deps = self.ctx.deps
-        edges = self._edges.get(current.__class__)
+        kind = current.__class__
+        edges = self._edges[kind] if kind in self._edges else None
         if edges is None or deps.state.ended is not None:
             raise self._refusal(current)
         walked, deps.walked = deps.walked, None

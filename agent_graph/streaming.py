@@ -32,8 +32,8 @@ Output = TypeVar('Output', default=str)
 Open = Callable[[EventQueue], Awaitable[AgentRun[Any]]]
 """Begins a run whose events go to the queue."""
 
-GROWTH = 64
-"""A partial output is checked again once it has grown by 1/64: the work stays linear in the text."""
+GROWTH = 512
+"""A partial output is checked again once it has grown by 1/512: the work stays linear in the text."""
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
-"""The command line: `agent-graph run` and `agent-graph graph`, one file a command. Typer and rich load only here.
+"""The command line: `agent-graph run`, `graph`, `step` and the group `runs`, one file a command. Typer and rich load only here.
 
-Exit codes of all commands: 0 done, a run completed; 1 a run failed; 2 wrong arguments or set-up, nothing was run;
-3 a run waits for people; 130 cancelled with Ctrl-C; 143 cancelled by SIGTERM.
+Exit codes of all commands: 0 done, a run completed; 1 a run failed (`runs diff`: they differ); 2 wrong arguments or
+set-up, nothing was done; 3 a run waits for people, or was left before its end; 130 cancelled with Ctrl-C; 143 cancelled by SIGTERM.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import typer
 from agent_graph.cli.exits import CommandError, Exit
 from agent_graph.cli.graph import graph
 from agent_graph.cli.run import run
+from agent_graph.cli.runs import runs
+from agent_graph.cli.terminal import printable
 
 __all__ = ['app', 'main']
 
@@ -27,6 +29,7 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(graph)
+app.add_typer(runs, name='runs')
 
 
 @app.callback()
@@ -49,7 +52,7 @@ def main(args: Sequence[str] | None = None) -> None:
     try:
         app(args=None if args is None else list(args))
     except CommandError as error:
-        print(f'agent-graph: {error.message}', file=sys.stderr)
+        print(f'agent-graph: {printable(error.message)}', file=sys.stderr)
         sys.exit(int(error.code))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more when it ends

@@ -18,6 +18,7 @@ from agent_graph.render.walk import Walk, read
 from agent_graph.render.wording import cost_text, tokens_text
 
 __all__ = [
+    'NOWHERE',
     'Place',
     'call_path',
     'cost_fact',
@@ -46,6 +47,10 @@ class Place:
         if target:
             more = ['--target', self.target or 'module:variable', *more]
         return ' '.join(['agent-graph', *(quote(word) for word in (*words, *more))])
+
+
+NOWHERE = Place()
+"""Where a run is that is kept in memory, or in a journal only its agent knows."""
 
 
 def _usual_journal() -> str:

@@ -106,7 +106,9 @@ async def find_run(journal: Journal, given: str) -> RunInfo:
         return outermost[0]
     if outermost:
         some = [run.run_id for run in outermost[:3]]
-        raise CommandError(f'{given!r} begins {len(outermost)} run ids: {_listed(some, len(outermost))}; give more of it')
+        raise CommandError(
+            f'{given!r} begins {len(outermost)} run ids: {_listed(some, len(outermost))}; give more of it'
+        )
     raise CommandError(f'there is no run {given!r} in this journal; {_nearest(given, runs)}')
 
 

@@ -33,13 +33,13 @@ def load_graph(target: str) -> Agent[Any, Any] | Graph[Any, Any, Any, Any]:
     return _pick(module, name, target, (Agent, Graph), 'an Agent or a pydantic-graph Graph')
 
 
-def load_deps(agent: Agent[Any, Any], target: str | None) -> Any:
+def load_deps(agent: Agent[Any, Any] | None, target: str | None) -> Any:
     """What to pass as `deps`: the value `target` names, or what it returns if it is a function or a class.
 
     Raises `CommandError` if the agent says it needs deps and there is no target.
     """
     if target is None:
-        wanted: Any = agent.deps_type
+        wanted: Any = None if agent is None else agent.deps_type
         if isinstance(wanted, type) and wanted is not type(None):  # a union may well allow None
             raise CommandError(
                 f'the agent needs deps of type {wanted.__name__}; '

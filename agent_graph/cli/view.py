@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TextIO
 
 from agent_graph.cli.entries import parsed
-from agent_graph.cli.facts import Place, cost_fact, how_to_answer, model_names, output_text, usage_fact
+from agent_graph.cli.facts import NOWHERE, Place, cost_fact, how_to_answer, model_names, output_text, usage_fact
 from agent_graph.cli.machine import plain, write_json
 from agent_graph.cli.terminal import Terminal
 from agent_graph.events import (
@@ -31,8 +31,8 @@ from agent_graph.events import (
 )
 from agent_graph.journal.entries import Record, RunStatus
 from agent_graph.messages import FilePart, TextPart, ThinkingPart, ToolCallPart, ToolReturnPart
-from agent_graph.render import RunPicture
 from agent_graph.pending import Pending
+from agent_graph.render import RunPicture
 from agent_graph.render.walk import read
 from agent_graph.render.wording import call_text, seconds_text, value_text, waiting_text
 
@@ -51,7 +51,7 @@ class Report:
     records: Sequence[Record]
     output: Any = None
     error: str | None = None
-    place: Place = Place()
+    place: Place = NOWHERE
     pending: Sequence[Pending] = ()
 
 

@@ -21,9 +21,12 @@ _TOKEN_LIMITS = (
 
 
 class Budget:
-    """What one run may still use: its limits, and the live counts of the run with everything inside it."""
+    """What one run may still use: its limits, and the live counts of the run with everything inside it.
 
-    __slots__ = ('around', 'limits', 'requests', 'spends', 'tokens', 'tool_calls')
+    Without any limit in the chain (`bounded` is false) nobody looks at the counts, and nothing needs to be reserved.
+    """
+
+    __slots__ = ('around', 'bounded', 'limits', 'requests', 'spends', 'tokens', 'tool_calls')
 
     def __init__(
         self,
@@ -37,10 +40,11 @@ class Budget:
     ) -> None:
         self.limits = limits
         self.around = around
+        self.bounded: bool = limits is not None or (around is not None and around.bounded)
         self.requests = requests
         self.tool_calls = tool_calls
         self.tokens = tokens
-        self.spends = list(spends or ())
+        self.spends: list[Spend] = spends if spends is not None else []
 
     def reserve_request(self, *, beyond_tokens: bool = False) -> None:
         """Count one request, or raise `UsageLimitExceeded` without counting.

@@ -129,11 +129,14 @@ async def _handle_calls(
 ) -> Again | Done | Wait:
     plan = deps.plan
     answers: dict[str, ToolReturnPart] = {}
-    cut = cut_call(response)
+    cut = cut_call(response) if response.finish_reason == 'length' else None
     if cut is not None:
         answers[cut.tool_call_id] = ToolReturnPart(cut.tool_name, CUT_OFF, cut.tool_call_id, 'retry')
-    outputs = [c for c in calls if c.tool_name in plan.output.tools]
-    functions = [c for c in calls if c.tool_name not in plan.output.tools]
+    outputs: Sequence[ToolCallPart] = ()
+    functions = calls
+    if plan.output.tools:
+        outputs = [c for c in calls if c.tool_name in plan.output.tools]
+        functions = [c for c in calls if c.tool_name not in plan.output.tools]
     winner = await _check_outputs(deps, outputs, answers) if outputs else None
     skip = winner is not None and plan.end_strategy == 'early'
     if skip:

@@ -13,15 +13,15 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from agent_graph.engine.state import APPLY, RunState
-from agent_graph.journal import Journal, Lease
+from agent_graph.journal import Lease
 from agent_graph.journal.entries import Entry, Record
 from agent_graph.messages import Message
 from agent_graph.model import Model, RequestInfo, ResponseBuilder
 
-__all__ = ['Effects', 'ToolTimeout', 'is_coroutine_function', 'new_run_id', 'now']
+__all__ = ['Effects', 'RunStore', 'ToolTimeout', 'is_coroutine_function', 'new_run_id', 'now']
 
 T = TypeVar('T')
 
@@ -52,8 +52,23 @@ def is_coroutine_function(function: Callable[..., Any]) -> bool:
     """True for `async def` functions, partials of them, and objects whose `__call__` is one."""
     while isinstance(function, partial):
         function = function.func
-    call = getattr(type(function), '__call__', None)  # an object whose class defines an async one
+    call = getattr(type(function), '__call__', None)  # noqa: B004  an object whose class defines an async one
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+class RunStore(Protocol):
+    """What a run needs of the journal it is recorded in; every `Journal` has it."""
+
+    async def append(self, run_id: str, records: Sequence[Record], *, epoch: int) -> None: ...
+    async def load(self, run_id: str) -> list[Record]: ...
+    async def renew(self, lease: Lease, *, ttl: float) -> Lease: ...
+    async def release(self, lease: Lease) -> None: ...
+
+
+async def _settled(future: Awaitable[Any]) -> Any:
+    """What a sync function returned; if that is an awaitable (a wrapper round an async function), what that gives."""
+    value = await future
+    return await value if inspect.isawaitable(value) else value
 
 
 class Effects:
@@ -61,7 +76,7 @@ class Effects:
 
     __slots__ = ('journal', 'lease', 'loop', 'next_seq', 'state')
 
-    def __init__(self, journal: Journal, lease: Lease, state: RunState, next_seq: int) -> None:
+    def __init__(self, journal: RunStore, lease: Lease, state: RunState, next_seq: int) -> None:
         self.journal = journal
         self.lease = lease
         self.state = state
@@ -98,7 +113,7 @@ class Effects:
 
     def task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start work beside the run, with a copy of the caller's context variables."""
-        return asyncio.create_task(work)
+        return self.loop.create_task(work)
 
     def wait(self, tasks: set[asyncio.Task[T]]) -> Awaitable[tuple[set[asyncio.Task[T]], set[asyncio.Task[T]]]]:
         """Wait until at least one of the tasks is done: (done, still running)."""
@@ -138,7 +153,7 @@ class Effects:
         from agent_graph.engine.threads import run_in_thread  # the first sync tool brings the threads
 
         context = contextvars.copy_context()
-        return run_in_thread(lambda: context.run(function, *args, **kwargs))
+        return _settled(run_in_thread(lambda: context.run(function, *args, **kwargs)))
 
     async def _call_in_time(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], is_async: bool, timeout: float

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from agent_graph.engine.plan import RunDeps
 from agent_graph.engine.response import normalise, salvage
 from agent_graph.engine.state import RunState, fold, is_sendable
 from agent_graph.errors import CodecError, JournalConflict, JournalError, RunCancelled, RunError, UsageLimitExceeded
 from agent_graph.events import FinalResultEvent, RunEnded, RunPaused
+from agent_graph.journal import Journal
 from agent_graph.journal.entries import Ended, Entered, Paused
 from agent_graph.messages import AssistantMessage, ToolMessage
 from agent_graph.messages.history import answer
@@ -74,7 +75,8 @@ async def lost(deps: RunDeps, error: JournalConflict | None = None) -> Exception
     if deps.keeper is not None:
         deps.keeper.stop()
     try:
-        status = (await deps.effects.journal.info(deps.run_id)).status
+        # Only a journal that others can reach loses a run.
+        status = (await cast('Journal', deps.effects.journal).info(deps.run_id)).status
     except JournalError:
         status = 'running'
     if status == 'cancelled':
@@ -107,6 +109,8 @@ async def complete(
 async def pause(deps: RunDeps, pending: tuple[Pending, ...]) -> None:
     """Record what the run waits for, and give it free: no process has to stay."""
     await deps.effects.record(Paused(pending))
+    if deps.keep is not None:
+        await deps.keep(deps.run_id, await deps.effects.journal.load(deps.run_id))
     if deps.keeper is not None:
         deps.keeper.stop()
     await deps.effects.release()

@@ -14,7 +14,7 @@ from pydantic_graph.step import NodeStep
 
 from agent_graph.engine.budget import Budget
 from agent_graph.engine.channel import Sink
-from agent_graph.engine.effects import Effects, new_run_id, now
+from agent_graph.engine.effects import Effects, RunStore, new_run_id, now
 from agent_graph.engine.lease import Keeper, new_owner, take
 from agent_graph.engine.plan import Handles, OnPending
 from agent_graph.engine.start import LEASE_SECONDS, PrivateJournal
@@ -112,10 +112,15 @@ async def begin(
     """Record the start of a run of a graph."""
     data.dump_node(start)
     data.dump_state(state)
-    store = journal or PrivateJournal()
     run = RunState(run_id or new_run_id())
     entry = Started(data.graph.name or 'graph', limits=limits)
-    lease = await store.create(run.run_id, [Record(1, now(), entry)], owner=new_owner(), ttl=LEASE_SECONDS)
+    first = [Record(1, now(), entry)]
+    store: RunStore
+    if journal is None:
+        store, lease = PrivateJournal(), Lease(run.run_id, 'private', 1, 0.0)
+        await store.append(run.run_id, first, epoch=1)
+    else:
+        store, lease = journal, await journal.create(run.run_id, first, owner=new_owner(), ttl=LEASE_SECONDS)
     apply(run, entry)
     return _handles(run, Effects(store, lease, run, 2), deps, on_pending, keep=journal is not None)
 

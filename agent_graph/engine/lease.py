@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,13 @@ RENEW_SECONDS = 5.0
 
 def new_owner() -> str:
     """A name for a driver in this process: machine, process and when that started, and a random part."""
-    return f'{_machine()}/{os.getpid()}/{_started(os.getpid())}/{os.urandom(4).hex()}'
+    return f'{_process(os.getpid())}/{os.urandom(4).hex()}'
+
+
+@cache
+def _process(pid: int) -> str:
+    """This process, as long as it is the one asked for: a forked child is another."""
+    return f'{_machine()}/{pid}/{_started(pid)}'
 
 
 def is_dead(owner: str) -> bool:
@@ -68,7 +75,7 @@ class Keeper:
     def __init__(self, deps: Handles) -> None:
         self._deps = deps
         self._task: asyncio.Task[None] | None = None
-        self._timer = asyncio.get_running_loop().call_later(RENEW_SECONDS, self._due)
+        self._timer = deps.effects.loop.call_later(RENEW_SECONDS, self._due)
         self.lost = False
 
     def _due(self) -> None:

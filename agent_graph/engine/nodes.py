@@ -31,7 +31,6 @@ from agent_graph.telemetry import (
     RESPONSE_MODEL,
     within,
 )
-from agent_graph.usage import Spend
 
 __all__ = ['FinalResult', 'HandleResponse', 'ModelRequest', 'UserPrompt']
 
@@ -89,9 +88,10 @@ class ModelRequest(BaseNode[RunState, RunDeps, FinalResult]):
             deps.entered = False
         else:
             again = state.at is not None and state.at.node == 'ModelRequest' and state.at.message is self.message
-            deps.budget.reserve_request(beyond_tokens=final and not state.final_asked)
+            if deps.budget.bounded:
+                deps.budget.reserve_request(beyond_tokens=final and not state.final_asked)
             message = None if again else self.message  # the same node run again by hand brings nothing new
-            entry = Entered('ModelRequest', None, message, self.system, self.retry, final, tuple(state.queued))
+            entry = Entered('ModelRequest', None, message, self.system, self.retry, final, state.queued)
             await enter(deps, entry)
             if deps.around is not None:
                 deps.around.count_request()
@@ -137,10 +137,10 @@ class HandleResponse(BaseNode[RunState, RunDeps, FinalResult]):
             plan = deps.plan
             offered = None if deps.offered is None or deps.offered is plan.definitions else deps.offered_names
             await enter(deps, Entered('HandleResponse', response=made, offered=offered))
-            spend = Spend(made.provider_name or '', made.model_name or '', made.usage)
             if deps.around is not None:
-                deps.around.count_response(spend)
-            deps.budget.spent(spend)
+                deps.around.count_response(state.spends[-1])
+            if deps.budget.bounded:
+                deps.budget.spent(state.spends[-1])
         outcome = await dispatch.handle(deps, made)
         if outcome.__class__ is dispatch.Again:
             return ModelRequest(outcome.message, None, outcome.retry)  # pyright: ignore

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -13,6 +13,7 @@ from agent_graph.engine.channel import Sink
 from agent_graph.engine.effects import Effects
 from agent_graph.engine.state import RunState
 from agent_graph.events import CustomEvent
+from agent_graph.journal.entries import Record
 from agent_graph.messages import AssistantMessage, JsonValue, Message
 from agent_graph.model import Model, ModelSettings, ResponseBuilder, ToolDefinition
 from agent_graph.pending import Pending
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from agent_graph.output_plan import OutputPlan
     from agent_graph.telemetry import RunTracing
 
-__all__ = ['EndStrategy', 'Handles', 'Instructions', 'OnPending', 'Plan', 'RunDeps', 'active_call']
+__all__ = ['EndStrategy', 'Handles', 'Instructions', 'Keep', 'OnPending', 'Plan', 'RunDeps', 'active_call']
 
 EndStrategy: TypeAlias = Literal['early', 'graceful', 'exhaustive']
 """What happens to the other calls of a response whose output is valid: see `agent_graph.engine.dispatch`."""
@@ -34,6 +35,9 @@ Instructions: TypeAlias = str | Callable[..., Any]
 
 OnPending: TypeAlias = Callable[[Pending], Any]
 """Answers what a run waits for while it waits, sync or async, instead of pausing it."""
+
+Keep: TypeAlias = Callable[[str, Sequence[Record]], Awaitable[None]]
+"""Takes over the records of a run that pauses and has no journal, so that it can be resumed in this process."""
 
 active_call: ContextVar[ActiveCall | None] = ContextVar('agent_graph_active_call', default=None)
 """The tool call the current code runs in, so that a run started there knows what it is part of."""
@@ -87,6 +91,7 @@ class Handles:
     cancel_asked: bool = False
     drain_asked: bool = False
     keeper: Keeper | None = None
+    keep: Keep | None = None
     on_pending: OnPending | None = None
     woken: frozenset[str] = frozenset()
     waiting: list[Pending] = field(default_factory=list[Pending])

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Sequence
 from typing import Any
 
 from agent_graph.engine.effects import Effects
+from agent_graph.engine.start import PrivateJournal
 from agent_graph.engine.state import APPLY, RunState
 from agent_graph.errors import ReplayMismatch, UnexpectedModelBehavior
 from agent_graph.journal import Lease
 from agent_graph.journal.entries import Ended, Entered, Entry, Record
-from agent_graph.journal.memory import MemoryJournal
 from agent_graph.messages import Message
 from agent_graph.model import Model, RequestInfo, ResponseBuilder
 
@@ -31,7 +31,7 @@ class ReplayEffects(Effects):
     __slots__ = ('broken', 'position', 'records')
 
     def __init__(self, records: Sequence[Record], state: RunState) -> None:
-        super().__init__(MemoryJournal(), Lease(state.run_id, 'replay', 1, 0.0), state, 2)
+        super().__init__(PrivateJournal(), Lease(state.run_id, 'replay', 1, 0.0), state, 2)
         self.records = records
         self.position = 1
         self.broken = False

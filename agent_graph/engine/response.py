@@ -137,12 +137,10 @@ def is_empty(response: AssistantMessage) -> bool:
 
 
 def cut_call(response: AssistantMessage) -> ToolCallPart | None:
-    """The call that the output limit cut off: the last thing said in a response that ended for its length.
+    """The call that the output limit cut off, in a response that ended for its length: the last thing said in it.
 
     Whether its arguments happen to read as JSON does not matter: nobody knows what was to follow.
     """
-    if response.finish_reason != 'length' or not response.parts:
-        return None
     for part in reversed(response.parts):
         if isinstance(part, ToolCallPart):
             return part

@@ -15,12 +15,11 @@ from agent_graph.engine.budget import Budget
 from agent_graph.engine.channel import EventQueue, Sink
 from agent_graph.engine.effects import Effects, new_run_id, now
 from agent_graph.engine.nodes import FinalResult, HandleResponse, ModelRequest, UserPrompt
-from agent_graph.engine.plan import OnPending, Plan, RunDeps, active_call
+from agent_graph.engine.plan import Keep, OnPending, Plan, RunDeps, active_call
 from agent_graph.engine.state import RunState, apply, fold
 from agent_graph.errors import CodecError, ConfigError, UnknownRun
 from agent_graph.journal import Journal, Lease
 from agent_graph.journal.entries import Entered, Parent, Record, Started
-from agent_graph.journal.memory import MemoryJournal
 from agent_graph.messages import FilePart, JsonValue, Message
 from agent_graph.model import Model, ModelSettings
 from agent_graph.pending import Confirm
@@ -33,8 +32,28 @@ LEASE_SECONDS = 60.0
 """How long a run stays reserved for a driver that says nothing; see `agent_graph.engine.lease`."""
 
 
-class PrivateJournal(MemoryJournal):
-    """The journal of one run that was given none: it lives and dies with the run."""
+class PrivateJournal:
+    """The journal of one run that was given none: it lives and dies with the run, which is its only reader and writer."""
+
+    __slots__ = ('records',)
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    async def append(self, run_id: str, records: Sequence[Record], *, epoch: int) -> None:
+        """Keep the records."""
+        self.records += records
+
+    async def load(self, run_id: str) -> list[Record]:
+        """All records."""
+        return list(self.records)
+
+    async def renew(self, lease: Lease, *, ttl: float) -> Lease:
+        """Nobody else can take the run."""
+        return lease
+
+    async def release(self, lease: Lease) -> None:
+        """Nobody else can take the run."""
 
 
 captured: ContextVar[list[Message] | None] = ContextVar('agent_graph_captured', default=None)
@@ -61,6 +80,7 @@ class Order:
     queue: EventQueue | None = None
     confirm: Confirm = 'per_tool'
     on_pending: OnPending | None = None
+    keep: Keep | None = None
 
 
 async def open_run(order: Order) -> Opened:
@@ -72,18 +92,25 @@ async def open_run(order: Order) -> Opened:
     around = active_call.get()
     owner: RunDeps | None = cast('RunDeps', around.owner) if around is not None else None
     journal = _journal_for(order, owner)
-    private = type(journal) is PrivateJournal
     run_id, parent = order.run_id, None
     if around is not None and owner is not None:
         parent = Parent(owner.run_id, around.tool_call_id)
         around.children += 1
         run_id = run_id or f'{owner.run_id}:{around.tool_call_id}:{around.children}'
-        if (opened := await _go_on(order, run_id, journal, owner)) is not None:
+        if (
+            not isinstance(journal, PrivateJournal)
+            and (opened := await _go_on(order, run_id, journal, owner)) is not None
+        ):
             return opened
     run_id = run_id or new_run_id()
+    private = isinstance(journal, PrivateJournal)
     entry = _first_entry(order, parent, None if private else order.plan.fingerprint())
-    who = 'private' if private else _new_owner()
-    lease = await journal.create(run_id, (Record(1, now(), entry),), owner=who, ttl=LEASE_SECONDS)
+    first = (Record(1, now(), entry),)
+    if isinstance(journal, PrivateJournal):
+        journal.records += first
+        lease = Lease(run_id, 'private', 1, 0.0)
+    else:
+        lease = await journal.create(run_id, first, owner=_new_owner(), ttl=LEASE_SECONDS)
     state = RunState(run_id)
     _take_captured(state)
     apply(state, entry)
@@ -91,10 +118,10 @@ async def open_run(order: Order) -> Opened:
     return UserPrompt(entry.prompt), GraphRunContext(state=state, deps=deps)
 
 
-def _journal_for(order: Order, owner: RunDeps | None) -> Journal:
+def _journal_for(order: Order, owner: RunDeps | None) -> Journal | PrivateJournal:
     """A run inside another is recorded where that one is, so that the two can be resumed together."""
-    if owner is not None and type(owner.effects.journal) is not PrivateJournal:
-        return owner.effects.journal
+    if owner is not None and not isinstance(owner.effects.journal, PrivateJournal):
+        return cast('Journal', owner.effects.journal)
     return order.journal or PrivateJournal()
 
 
@@ -110,23 +137,22 @@ def _first_entry(order: Order, parent: Parent | None, fingerprint: dict[str, Jso
 
 
 def _clean_history(history: tuple[Message, ...]) -> tuple[Message, ...]:
-    """The history with broken characters mended; one look at all plain text together, for histories are long."""
+    """The history with broken characters mended; all of it is looked at together, for histories are long."""
     texts = [m.content for m in history if (m.kind == 'user' or m.kind == 'system') and m.content.__class__ is str]
-    parts = [p for m in history if m.kind == 'assistant' for p in m.parts]
-    answers = [p for m in history if m.kind == 'tool' for p in m.parts]
-    texts += [p.content for p in parts if p.kind == 'text' or p.kind == 'thinking']
-    texts += [p.args for p in parts if p.kind == 'tool_call' and p.args.__class__ is str]
-    texts += [p.content for p in answers if p.content.__class__ is str]
-    rich = [m for m in history if m.kind == 'user' and m.content.__class__ is not str]
-    details = [p for p in parts if p.kind != 'file' and p.provider_details is not None]
-    data = [p for p in answers if p.content.__class__ is not str or p.extra_content or p.metadata is not None]
+    plain = [m for m in history if m.kind == 'assistant' and m.provider_details is None and m.refusal is None]
+    texts += [p.content for m in plain for p in m.parts if p.kind == 'text' and p.provider_details is None]
+    rest: list[Any] = [m for m in history if m.kind == 'tool' or (m.kind == 'user' and m.content.__class__ is not str)]
+    rest += [m for m in history if m.kind == 'assistant' and (m.provider_details is not None or m.refusal is not None)]
+    rest += [p for m in plain for p in m.parts if p.kind != 'text' or p.provider_details is not None]
     try:
         ''.join(cast('list[str]', texts)).encode()
-        if not rich and not details and not data:
-            return history
-    except UnicodeEncodeError:
-        pass
-    return clean_data(history)
+        if rest:
+            from pydantic_core import to_json
+
+            to_json(rest, bytes_mode='base64')  # one call into native code, which refuses what cannot be encoded
+    except ValueError:
+        return clean_data(history)
+    return history
 
 
 async def _go_on(order: Order, run_id: str, journal: Journal, owner: RunDeps) -> Opened | None:
@@ -163,8 +189,7 @@ async def reopen_run(order: Order, run_id: str, journal: Journal, *, owner: RunD
         used = state.requests, state.tool_calls, state.tokens, state.spends
         around.absorb(*used)
         owner.budget.absorb(*used)
-    private = type(journal) is PrivateJournal
-    deps = _handles(order, Effects(journal, lease, state, seq), state, owner, private=private or not seq)
+    deps = _handles(order, Effects(journal, lease, state, seq), state, owner, private=not seq)
     deps.woken = await _woken(state, journal) if state.pending else frozenset()
     deps.events.node = state.at.node if state.at is not None else ''
     ctx = GraphRunContext(state=state, deps=deps)
@@ -202,9 +227,9 @@ async def _woken(state: RunState, journal: Journal) -> frozenset[str]:
 
 
 def _new_owner() -> str:
-    from agent_graph.engine.lease import new_owner  # runs that are kept in memory need none
+    import agent_graph.engine.lease as leases  # runs that are kept in memory need none
 
-    return new_owner()
+    return leases.new_owner()
 
 
 def _handles(order: Order, effects: Effects, state: RunState, owner: RunDeps | None, *, private: bool) -> RunDeps:
@@ -216,7 +241,7 @@ def _handles(order: Order, effects: Effects, state: RunState, owner: RunDeps | N
         requests=state.requests,
         tool_calls=state.tool_calls,
         tokens=state.tokens,
-        spends=state.spends,
+        spends=list(state.spends) if state.spends else None,
     )
     events = Sink(state.run_id, path, now)
     deps = RunDeps(
@@ -243,10 +268,12 @@ def _handles(order: Order, effects: Effects, state: RunState, owner: RunDeps | N
         events.queue = queue
         deps.sink = events
     deps.on_pending = order.on_pending or (owner.on_pending if owner is not None else None)
-    if not private:
-        from agent_graph.engine.lease import Keeper
+    if isinstance(effects.journal, PrivateJournal):
+        deps.keep = owner.keep if owner is not None and owner.keep is not None else order.keep
+    elif not private:
+        import agent_graph.engine.lease as leases
 
-        deps.keeper = Keeper(deps)
+        deps.keeper = leases.Keeper(deps)
     if state.limits is not None and state.limits.time_limit is not None:
         deps.deadline = now() + state.limits.time_limit
     return deps

@@ -63,7 +63,7 @@ class RunState:
     spends: list[Spend] = field(default_factory=list[Spend])
     retries: dict[str, int] = field(default_factory=dict[str, int])
     output_retries: int = 0
-    call_ids: set[str] = field(default_factory=set[str])
+    call_ids: dict[str, None] = field(default_factory=dict[str, None])
     at: Entered | None = None
     visit: int = 0
     offered: tuple[str, ...] | None = None
@@ -73,12 +73,12 @@ class RunState:
     confirm: Confirm = 'per_tool'
     paused: bool = False
     pending: dict[str, tuple[Pending, ...]] = field(default_factory=dict[str, tuple[Pending, ...]])
-    idle: set[str] = field(default_factory=set[str])
-    approved: set[str] = field(default_factory=set[str])
+    idle: frozenset[str] = frozenset()
+    approved: frozenset[str] = frozenset()
     decided: dict[str, Answered] = field(default_factory=dict[str, Answered])
     asked: dict[str, list[JsonValue]] = field(default_factory=dict[str, list[JsonValue]])
-    denied: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
-    queued: list[UserMessage] = field(default_factory=list[UserMessage])
+    denied: frozenset[tuple[str, str]] = frozenset()
+    queued: tuple[UserMessage, ...] = ()
     steps: dict[tuple[str, str], JsonValue] = field(default_factory=dict[tuple[str, str], JsonValue])
     ended: Ended | None = None
 
@@ -144,7 +144,7 @@ def _started(state: RunState, entry: Started) -> None:
         elif message.kind == 'assistant':
             for part in message.parts:
                 if part.kind == 'tool_call':
-                    state.call_ids.add(part.tool_call_id)
+                    state.call_ids[part.tool_call_id] = None
     if replaced:
         history = [m for m in history if not (m.kind == 'system' and m.from_instructions)]
     state.messages.extend(history)
@@ -165,7 +165,7 @@ def _entered(state: RunState, entry: Entered) -> None:
 
 def _entered_request(state: RunState, entry: Entered) -> None:
     if entry.queued:
-        state.queued = []
+        state.queued = ()
     if entry.system:
         state.messages[0:0] = entry.system
         state.new_from += len(entry.system)
@@ -217,7 +217,7 @@ def _entered_response(state: RunState, response: AssistantMessage) -> None:
     state.spends.append(Spend(response.provider_name or '', response.model_name or '', usage))
     for part in response.parts:
         if part.kind == 'tool_call':
-            state.call_ids.add(part.tool_call_id)
+            state.call_ids[part.tool_call_id] = None
 
 
 def _count_retries(retries: dict[str, int], message: ToolMessage) -> None:
@@ -237,7 +237,7 @@ def _count_retries(retries: dict[str, int], message: ToolMessage) -> None:
 def _call_started(state: RunState, entry: CallStarted) -> None:
     state.started[entry.tool_call_id] = entry
     if state.idle or state.decided:
-        state.idle.discard(entry.tool_call_id)
+        state.idle -= {entry.tool_call_id}
         state.decided.pop(entry.tool_call_id, None)
     if not entry.output and entry.attempt == 1:
         state.tool_calls += 1
@@ -267,7 +267,7 @@ def _paused(state: RunState, entry: Paused) -> None:
         own = pending.path[0] if pending.path else pending.tool_call_id
         state.pending[own] = (*state.pending.get(own, ()), pending)
         if own in state.started and pending.reason != 'crash':
-            state.idle.add(own)
+            state.idle |= {own}
 
 
 def _answered(state: RunState, entry: Answered) -> None:
@@ -279,9 +279,9 @@ def _answered(state: RunState, entry: Answered) -> None:
         return
     state.decided[call_id] = entry
     if entry.decision == 'approved':
-        state.approved.add(call_id)
+        state.approved |= {call_id}
     elif entry.tool_name is not None:
-        state.denied.add(call_key(entry.tool_name, entry.args))
+        state.denied |= {call_key(entry.tool_name, entry.args)}
 
 
 def call_key(tool_name: str, args: JsonValue) -> tuple[str, str]:
@@ -297,7 +297,7 @@ def call_key(tool_name: str, args: JsonValue) -> tuple[str, str]:
 
 
 def _enqueued(state: RunState, entry: Enqueued) -> None:
-    state.queued = [*state.queued, entry.message]
+    state.queued = (*state.queued, entry.message)
 
 
 def _edited(state: RunState, entry: Edited) -> None:

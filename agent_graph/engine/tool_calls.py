@@ -72,7 +72,11 @@ def look_at(
 
 def reserve(deps: RunDeps, ready: list[Call], answers: dict[str, ToolReturnPart]) -> list[Call]:
     """Reserve the calls against the limits; those that do not fit are answered, or `UsageLimitExceeded` is raised."""
-    new = sum([call.attempt == 1 for call in ready])
+    if not deps.budget.bounded and deps.around is None:
+        return ready
+    new = 0
+    for call in ready:
+        new += call.attempt == 1
     granted = deps.budget.reserve_calls(new)
     if granted < new:
         ready = _over_limit(deps, ready, granted, answers)
@@ -140,6 +144,9 @@ async def run_all(deps: RunDeps, ready: Sequence[Call], answers: dict[str, ToolR
 
     Start what may run together, wait for the first to finish, start more; a sequential tool is a barrier.
     """
+    if not ready[1:]:
+        await _run_alone(deps, ready[0], answers)
+        return
     effects = deps.effects
     cap = deps.plan.max_concurrency or len(ready)
     waiting = list(reversed(ready))
@@ -165,6 +172,25 @@ async def run_all(deps: RunDeps, ready: Sequence[Call], answers: dict[str, ToolR
     except BaseException:
         await _stop(deps, order, pending)
         raise
+
+
+async def _run_alone(deps: RunDeps, call: Call, answers: dict[str, ToolReturnPart]) -> None:
+    """Run the one call there is: still in a task of its own, but waited for without the machinery for many."""
+    driver = deps.driver or asyncio.current_task()
+    assert driver is not None
+    before = driver.cancelling()
+    task = deps.effects.task(_one(deps, call))
+    try:
+        answer = await task
+        if driver.cancelling() > before:  # the tool swallowed the cancellation of the run
+            raise asyncio.CancelledError
+    except BaseException as error:
+        await _stop(deps, {task: call}, set())
+        if isinstance(error, asyncio.CancelledError) and driver.cancelling() == before:
+            _result(task, call)
+        raise
+    if answer is not None:
+        answers[answer.tool_call_id] = answer
 
 
 def _result(task: asyncio.Task[ToolReturnPart | None], call: Call) -> ToolReturnPart | None:
@@ -219,7 +245,8 @@ async def _one(deps: RunDeps, call: Call) -> ToolReturnPart | None:
 
 
 def _finished(call: Call, part: ToolReturnPart, answer: ToolAnswer | None = None) -> CallFinished:
-    usage = call.active.usage() if call.active is not None else None
+    active = call.active
+    usage = active.usage() if active is not None and (active.requests or active.tool_calls) else None
     spends = tuple(call.active.spends) if call.active is not None and call.active.spends else ()
     if answer is not None and call.tool.stop_after and part.outcome == 'success':
         return CallFinished(part, usage, spends, answer.stored, True)

@@ -127,7 +127,7 @@ class MemoryJournal:
                 last += 1
                 if record.seq != last:
                     raise misplaced(run_id, record.seq, last)
-            run.records.extend(records)
+            run.records += records
             run.last = last
         if run_id in self._watchers.runs:
             self._watchers.wake(run_id)

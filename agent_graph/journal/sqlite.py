@@ -219,7 +219,7 @@ class SQLiteJournal:
         database = Database(file, self._synchronous, self._timeout)
         name = f'journal {file.name}'
         return _Crew(
-            Worker(f'{name}, writing', partial(WriteSession, database), self._watchers.wake),
+            Worker(f'{name}, writing', partial(WriteSession, database), self._watchers.wake, patient=True),
             Worker(f'{name}, reading', partial(ReadSession, database)),
         )
 

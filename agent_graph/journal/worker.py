@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -17,6 +18,12 @@ __all__ = ['Job', 'Session', 'Worker']
 
 MAX_GROUP = 1_000
 """At most so many jobs in one transaction, so that other processes get their turn."""
+
+PATIENCE = 0.05
+"""Seconds to wait at most for more of a group."""
+
+FEW = 4
+"""No more than so many jobs are not worth waiting for."""
 
 D = TypeVar('D')
 T = TypeVar('T')
@@ -62,15 +69,22 @@ class Session(Protocol[D]):
 class Worker(Generic[D]):
     """Sends jobs to a thread that is started by the first one and ends with `stop`.
 
-    `open_session` runs in that thread, again after it failed. `on_done` is told of each successful job's `news`.
+    `open_session` runs in that thread, again after it failed. `on_done` is told of each successful job's `news`. A
+    `patient` worker waits some milliseconds for those it has just served to come back, to serve them together again.
     """
 
     def __init__(
-        self, name: str, open_session: Callable[[], Session[D]], on_done: Callable[[str], None] | None = None
+        self,
+        name: str,
+        open_session: Callable[[], Session[D]],
+        on_done: Callable[[str], None] | None = None,
+        *,
+        patient: bool = False,
     ) -> None:
         self._name = name
         self._open_session = open_session
         self._on_done = on_done
+        self._patient = patient
         self._queue: SimpleQueue[Job[D] | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -83,7 +97,7 @@ class Worker(Generic[D]):
                 return False
             if self._thread is None:
                 # The thread must not hold this object: a journal that is dropped without being closed ends it.
-                arguments = (self._queue, self._open_session, self._on_done)
+                arguments = (self._queue, self._open_session, self._on_done, self._patient)
                 self._thread = threading.Thread(target=_serve, args=arguments, name=self._name, daemon=True)
                 self._thread.start()
             self._queue.put(job)
@@ -107,11 +121,14 @@ def _serve(
     queue: SimpleQueue[Job[Any] | None],
     open_session: Callable[[], Session[Any]],
     on_done: Callable[[str], None] | None,
+    patient: bool,
 ) -> None:
     session: Session[Any] | None = None
     going_on = True
+    served = 0
     while going_on:
-        jobs, going_on = _take(queue)
+        jobs, going_on = _take(queue, served if patient else 0)
+        served = len(jobs)
         if jobs:
             session = _perform(session, open_session, jobs)
             _tell(jobs, on_done)
@@ -120,18 +137,38 @@ def _serve(
         session.close()
 
 
-def _take(queue: SimpleQueue[Job[Any] | None]) -> tuple[list[Job[Any]], bool]:
-    """Everything that is waiting, at least one thing; and whether to go on after it."""
+def _take(queue: SimpleQueue[Job[Any] | None], expected: int) -> tuple[list[Job[Any]], bool]:
+    """Everything that is waiting, at least one thing; and whether to go on after it.
+
+    The senders of the group before are being told just now, and most will send again within milliseconds. Where they
+    were several, flushing the disk for the first alone would make all others wait for that flush: so as long as more
+    keep coming, they are waited for.
+    """
     jobs: list[Job[Any]] = []
-    job = queue.get()
+    going_on = _drain(queue, queue.get(), jobs)
+    until = time.monotonic() + PATIENCE
+    while going_on and FEW < expected > len(jobs) and time.monotonic() < until:
+        time.sleep(0.001)
+        seen = len(jobs)
+        try:
+            going_on = _drain(queue, queue.get_nowait(), jobs)
+        except Empty:
+            break
+        if len(jobs) - seen < FEW:
+            break
+    return jobs, going_on
+
+
+def _drain(queue: SimpleQueue[Job[Any] | None], job: Job[Any] | None, jobs: list[Job[Any]]) -> bool:
+    """Add `job` and what waits behind it; `False` once the end of the queue was met."""
     with suppress(Empty):
         while job is not None:
             jobs.append(job)
             if len(jobs) == MAX_GROUP:
-                return jobs, True
+                return True
             job = queue.get_nowait()
-        return jobs, False
-    return jobs, True
+        return False
+    return True
 
 
 def _perform(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, partial
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
@@ -237,10 +237,12 @@ def _unwrap(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lean(node: Any) -> Any:
-    """The same schema, for short documents: tags come first and are always written, other defaults are left out.
+    """The same schema, for short documents, made fast.
 
-    Untyped JSON is written as it is instead of by pydantic's rule for each value: five times as fast, and what it lets
-    through is caught when the document is read back.
+    Tags come first and are always written, other defaults are left out. A default is shared:
+    it is frozen, and pydantic would copy deeply what cannot be hashed.
+    Untyped JSON is written as it is and not by pydantic's rule for each value, and a `Sequence`, which our data keep as
+    a tuple, is a tuple; what that lets through is caught when the document is read back.
     """
     if isinstance(node, list):
         return [_lean(n) for n in cast('list[Any]', node)]
@@ -249,9 +251,32 @@ def _lean(node: Any) -> Any:
     out: dict[str, Any] = {k: _lean(v) for k, v in cast('dict[str, Any]', node).items()}
     if out.get('type') == 'dataclass' and 'fields' in out:
         _tag_first(out)
-    elif out.get('type') == 'json-or-python' and out['json_schema'] == {'type': 'any'}:
-        return {'type': 'any', **{k: out[k] for k in ('ref',) if k in out}}
+    elif out.get('type') == 'default' and not _hashable(out.get('default')):
+        out |= {'default_factory': partial(_itself, out.pop('default')), 'default_factory_takes_data': False}
+    elif out.get('type') == 'json-or-python':
+        return _plain(out)
     return out
+
+
+def _hashable(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _plain(schema: dict[str, Any]) -> dict[str, Any]:
+    inner = schema['json_schema']
+    if inner['type'] == 'any':
+        return {'type': 'any', **{k: schema[k] for k in ('ref',) if k in schema}}
+    if inner['type'] == 'list':
+        return {'type': 'tuple', 'items_schema': [inner['items_schema']], 'variadic_item_index': 0}
+    return schema
 
 
 def _tag_first(schema: dict[str, Any]) -> None:

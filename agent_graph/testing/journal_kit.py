@@ -10,7 +10,22 @@ from threading import Barrier, Thread
 from typing import Any, TypeAlias, TypeVar
 
 from agent_graph.errors import JournalError
-from agent_graph.journal import CallFinished, CallStarted, Ended, Entered, Entry, Journal, Parent, Record, Started
+from agent_graph.journal import Journal
+from agent_graph.journal.entries import (
+    Answered,
+    CallFinished,
+    CallStarted,
+    Edited,
+    Ended,
+    Enqueued,
+    Entered,
+    Entry,
+    Parent,
+    Paused,
+    Record,
+    Started,
+    StepDone,
+)
 from agent_graph.messages import (
     AssistantMessage,
     FilePart,
@@ -22,6 +37,7 @@ from agent_graph.messages import (
     ToolReturnPart,
     UserMessage,
 )
+from agent_graph.pending import Pending
 from agent_graph.usage import Spend, Usage, UsageLimits
 
 __all__ = [
@@ -32,6 +48,7 @@ __all__ = [
     'first',
     'in_threads',
     'last',
+    'pause',
     'raises',
     'sample_entries',
     'sample_records',
@@ -75,7 +92,14 @@ def sample_entries() -> list[Entry]:
         CallFinished(part, Usage(requests=1), (Spend('openai', 'model-1', Usage(requests=1)),), stop=True),
         CallFinished(ToolReturnPart('nothing', None, 'call-2', 'interrupted', metadata=[0])),
         Entered('ModelRequest', message=ToolMessage([part]), retry=True),
-        Entered('TheirNode', data={'any': ['json', 1, None]}),
+        Paused(
+            (Pending('outer', 'call-3', 'pay', {'sum': 1}, 'question', 'how?', {'type': 'object'}, ('call-0',), 1),)
+        ),
+        Answered('call-3', 'approved', {'sum': 2}, 'pay', 'ok', [None]),
+        Enqueued(UserMessage('and this')),
+        Edited((UserMessage('instead'),), {'tags': []}, UsageLimits(time_limit=1.5)),
+        StepDone('call-3', 'charge', {'paid': None}),
+        Entered('TheirNode', data={'any': ['json', 1, None]}, usage=Usage(requests=1)),
         Ended('completed', output={'answer': None}, tool_name='final'),
     ]
 
@@ -91,6 +115,10 @@ def first(agent: str | None = 'agent', time: float = 1_000.0) -> list[Record]:
 
 def steps(*seqs: int) -> list[Record]:
     return [Record(n, 1_000.0 + n, Entered('Node', data=n)) for n in seqs]
+
+
+def pause(seq: int) -> list[Record]:
+    return [Record(seq, 1_000.0 + seq, Paused((Pending('r', 'call', 'tool', None),)))]
 
 
 def last(seq: int) -> list[Record]:

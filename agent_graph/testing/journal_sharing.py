@@ -14,6 +14,7 @@ from agent_graph.testing.journal_kit import (
     collect,
     first,
     last,
+    pause,
     raises,
     seqs,
     soon,
@@ -125,6 +126,14 @@ class FollowTests(JournalTest):
         assert seqs(await soon(collect(journal.follow('r')))) == [1, 2, 3]
         assert seqs(await soon(collect(journal.follow('r', after=2)))) == [3]
         assert await soon(collect(journal.follow('r', after=3))) == []
+
+    @check
+    async def test_following_goes_on_through_a_pause(self, journal: Journal) -> None:
+        lease = await journal.create('r', first() + pause(2), owner='me', ttl=TTL)
+        reader = asyncio.create_task(collect(journal.follow('r')))
+        await asyncio.sleep(0.01)
+        await journal.append('r', last(3), epoch=lease.epoch)
+        assert seqs(await soon(reader)) == [1, 2, 3]
 
     @check
     async def test_following_sees_each_record_once(self, journal: Journal) -> None:

@@ -37,6 +37,7 @@ from agent_graph.testing.journal_kit import (
     first,
     in_threads,
     last,
+    pause,
     raises,
     sample_entries,
     sample_records,
@@ -246,6 +247,14 @@ class ListTests(JournalTest):
         assert (await journal.info('r')).status == 'running'
 
     @check
+    async def test_a_paused_run(self, journal: Journal) -> None:
+        lease = await journal.create('r', first() + pause(2), owner='me', ttl=TTL)
+        assert (await journal.info('r')).status == 'paused'
+        assert [run.run_id for run in await journal.runs(status='paused')] == ['r']
+        await journal.append('r', steps(3), epoch=lease.epoch)
+        assert await journal.runs(status='paused') == []
+
+    @check
     async def test_runs_come_newest_first(self, journal: Journal) -> None:
         assert await journal.runs() == []
         for name, agent, time in (('a', 'x', 30.0), ('b', None, 10.0), ('c', 'x', 20.0), ('d', 'y', 30.0)):
@@ -289,6 +298,16 @@ class LeaseTests(JournalTest):
             await journal.acquire('r', owner='me', ttl=TTL)
         await journal.append('r', steps(2), epoch=new.epoch)
         assert seqs(await journal.load('r')) == [1, 2]
+
+    @check
+    async def test_a_lease_may_be_taken_over_from_a_named_owner(self, journal: Journal) -> None:
+        old = await journal.create('r', first(), owner='me', ttl=TTL)
+        with raises(RunLocked):
+            await journal.acquire('r', owner='you', ttl=TTL, over='another')
+        new = await journal.acquire('r', owner='you', ttl=TTL, over='me')
+        assert (new.owner, new.epoch > old.epoch) == ('you', True)
+        with raises(JournalConflict):
+            await journal.append('r', steps(2), epoch=old.epoch)
 
     @check
     async def test_the_owner_may_take_the_run_again(self, journal: Journal) -> None:

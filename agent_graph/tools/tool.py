@@ -67,6 +67,7 @@ class Tool:
     """
 
     __slots__ = (
+        '_namespace',
         '_schema',
         'external',
         'function',
@@ -117,6 +118,7 @@ class Tool:
         self.requires_approval = requires_approval
         self.external = external
         self._schema: FunctionSchema | None = None
+        self._namespace = _names_around(function)
 
     @classmethod
     def from_schema(
@@ -151,6 +153,7 @@ class Tool:
                 name=self.given_name,
                 description=self.given_description,
                 takes_context=self.takes_context,
+                namespace=self._namespace,
             )
         return schema
 
@@ -169,7 +172,7 @@ class Tool:
         """Make the schema now, unless the function names a type that is only defined later in its file."""
         from agent_graph.tools.schema import unresolved_name
 
-        if self._schema is None and unresolved_name(self.function) is None:
+        if self._schema is None and unresolved_name(self.function, namespace=self._namespace) is None:
             _ = self.schema
         return self
 
@@ -179,6 +182,15 @@ class Tool:
 
     def __repr__(self) -> str:
         return f'Tool({self.given_name or getattr(self.function, "__name__", self.function)!r})'
+
+
+def _names_around(function: Callable[..., Any]) -> Mapping[str, Any] | None:
+    """The local names a function was defined among, which its string annotations may mean; gone once that has returned."""
+    if '<locals>' not in getattr(function, '__qualname__', ''):
+        return None
+    from agent_graph.tools.signature import local_names
+
+    return local_names(function)
 
 
 @overload

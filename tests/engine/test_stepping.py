@@ -384,9 +384,9 @@ class Astray(Again):
         return End(0)  # pyright: ignore[reportReturnType]
 
 
-def _graph(*nodes: type[BaseNode[Count, int, int]]) -> Any:
-    builder = GraphBuilder(state_type=Count, deps_type=int, input_type=Add, output_type=int)
-    builder.add(builder.edge_from(builder.start_node).to(Add), *(builder.node(n) for n in nodes))
+def _graph(first: type[BaseNode[Count, int, int]], *others: type[BaseNode[Count, int, int]]) -> Any:
+    builder = GraphBuilder(state_type=Count, deps_type=int, input_type=first, output_type=int)
+    builder.add(builder.edge_from(builder.start_node).to(first), *(builder.node(n) for n in (first, *others)))
     return builder.build()
 
 
@@ -406,7 +406,7 @@ def test_any_graph_of_base_nodes_can_be_driven() -> None:
 
 def test_an_edge_nobody_declared() -> None:
     async def main() -> None:
-        run: GraphRun[Count, int, int] = GraphRun(_graph(Add, Again, Astray), Astray(), GraphRunContext(state=Count(), deps=6))
+        run: GraphRun[Count, int, int] = GraphRun(_graph(Astray, Add, Again), Astray(), GraphRunContext(state=Count(), deps=6))
         with pytest.raises(GraphError, match=r'Astray.run returned End.*Add'):
             await run.next()
         with pytest.raises(GraphError, match='Stranger.*Add, Again, Astray'):

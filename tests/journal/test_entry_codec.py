@@ -67,6 +67,10 @@ def test_a_changed_document_is_an_entry_or_an_error(data: st.DataObject) -> None
     assert isinstance(found, KINDS)
 
 
+def test_the_samples_hold_every_kind() -> None:
+    assert {type(entry) for entry in sample_entries()} == set(KINDS)
+
+
 @pytest.mark.parametrize('entry', sample_entries(), ids=lambda entry: type(entry).__name__)
 def test_the_sample_entries(entry: Entry) -> None:
     assert decode(encode(entry)) == entry

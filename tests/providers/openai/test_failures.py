@@ -106,9 +106,10 @@ class TestToldByTheServer:
 
     def test_an_error_inside_a_choice(self) -> None:
         last = piece()
-        last['choices'][0].update(finish_reason='error', error={'message': 'upstream died', 'code': 502})
-        error = failure(sse_reply([piece({'content': 'x'}), last]))
-        assert isinstance(error, ModelHTTPError) and error.status == 502
+        for word in ('error', None):
+            last['choices'][0].update(finish_reason=word, error={'message': 'upstream died', 'code': 502})
+            error = failure(sse_reply([piece({'content': 'x'}), last]))
+            assert isinstance(error, ModelHTTPError) and error.status == 502
 
     @pytest.mark.parametrize('word', ['error', 'insufficient_system_resource'])
     def test_a_finish_word_that_means_failure(self, word: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from hypothesis import given, settings
@@ -62,7 +62,9 @@ ARGS = st.dictionaries(st.text(max_size=4), st.one_of(st.integers(), st.text(max
 def answers(draw: st.DrawFn) -> tuple[list[Any], AssistantMessage]:
     """The events of a stream, and the response they mean."""
     thinking, text = draw(TEXTS), draw(TEXTS)
-    calls = [(f'c{i}', draw(st.sampled_from('fg')), json.dumps(a)) for i, a in enumerate(draw(st.lists(ARGS, max_size=3)))]
+    calls = [
+        (f'c{i}', draw(st.sampled_from('fg')), json.dumps(a)) for i, a in enumerate(draw(st.lists(ARGS, max_size=3)))
+    ]
     events: list[Any] = [piece({'role': 'assistant', 'content': ''})]
     events += [piece({'reasoning': p}) for p in chopped(draw, thinking)]
     events += [piece({'content': p}) for p in chopped(draw, text)]
@@ -82,7 +84,7 @@ def chopped(draw: st.DrawFn, text: str) -> list[str]:
     return [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
 
 
-def pieces_of(draw: st.DrawFn, body: bytes) -> list[bytes]:
+def pieces_of(draw: Callable[[st.SearchStrategy[set[int]]], set[int]], body: bytes) -> list[bytes]:
     cuts = sorted(draw(st.sets(st.integers(0, len(body)), max_size=12)))
     return [body[a:b] for a, b in zip([0, *cuts], [*cuts, len(body)], strict=True)]
 
@@ -110,7 +112,9 @@ def test_a_stream_cut_short_is_whole_or_an_error(made: tuple[list[Any], Assistan
 
 @settings(deadline=None)
 @given(answers(), st.data())
-def test_a_damaged_stream_is_an_answer_or_an_error(made: tuple[list[Any], AssistantMessage], data: st.DataObject) -> None:
+def test_a_damaged_stream_is_an_answer_or_an_error(
+    made: tuple[list[Any], AssistantMessage], data: st.DataObject
+) -> None:
     body = bytearray(sse_body(made[0]))
     for _ in range(data.draw(st.integers(1, 4))):
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
@@ -118,8 +122,8 @@ def test_a_damaged_stream_is_an_answer_or_an_error(made: tuple[list[Any], Assist
 
 
 FIELDS = st.sampled_from(
-    ['choices', 'delta', 'message', 'content', 'tool_calls', 'function', 'name', 'arguments', 'index', 'id', 'error', 'usage']
-    + ['finish_reason', 'reasoning', 'reasoning_details', 'logprobs', 'refusal', 'type', 'text', 'audio', 'images', 'x_groq']
+    'choices delta message content tool_calls function name arguments index id error usage finish_reason reasoning '
+    'reasoning_details logprobs refusal type text audio images x_groq prompt_tokens'.split()
 )
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
@@ -133,7 +137,12 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 def test_json_of_any_shape_is_an_answer_or_an_error(events: list[Any], field: Any, other: Any) -> None:
     odd = [piece({'content': field, 'tool_calls': other}), piece({'reasoning_details': field, 'audio': other})]
     read([sse_body([*events, *odd, piece(finish='stop')])])
-    for body in (*events, plain({'content': field, 'tool_calls': other}), plain({'images': field, 'refusal': other}), {'choices': field}):
+    for body in (
+        *events,
+        plain({'content': field, 'tool_calls': other}),
+        plain({'images': field, 'refusal': other}),
+        {'choices': field},
+    ):
         read([json.dumps(body).encode()], 'application/json')
 
 

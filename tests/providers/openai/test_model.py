@@ -24,6 +24,7 @@ from agent_graph.messages import (
 from agent_graph.model import Model, ModelSettings, OutputSchema, RequestInfo, ResponseBuilder, ToolDefinition
 from agent_graph.usage import Usage
 from agent_graph_providers.openai import SERVERS, OpenAIModel, Server
+from agent_graph_providers.openai.mapping import Memory, Offers, request_body
 from tests.providers.loopback import Loopback, Reply, json_reply, sse_reply
 
 KEY = 'sk-not-a-real-key'
@@ -210,9 +211,29 @@ class TestRequest:
         assert body['tools'][-1]['function'] == {
             'name': 'g',
             'description': 'does g',
-            'parameters': {'type': 'object', 'properties': {'x': {'type': 'integer'}}},
+            'parameters': {
+                'type': 'object',
+                'properties': {'x': {'type': ['integer', 'null']}},
+                'required': ['x'],
+                'additionalProperties': False,
+            },
             'strict': True,
         }
+
+    def test_schemas_are_written_for_the_server(self) -> None:
+        bare = ToolDefinition('f', '', {})
+        assert sent(info=RequestInfo(tools=(bare,)))['tools'] == [
+            {'type': 'function', 'function': {'name': 'f', 'parameters': {'type': 'object', 'properties': {}}}}
+        ]
+        schema = {'type': 'object', 'properties': {'x': {'type': 'integer', 'default': 1}, 'y': {'const': 'z'}}}
+
+        def parameters(server: str, strict: bool | None) -> dict[str, Any]:
+            tools = (ToolDefinition('f', '', schema, strict),)
+            return sent(server=server, info=RequestInfo(tools=tools))['tools'][0]['function']['parameters']
+
+        assert parameters('openai', None) == schema
+        assert parameters('openai', True)['required'] == ['x', 'y']
+        assert parameters('google_openai_compat', None)['properties']['y']['enum'] == ['z']
 
     def test_an_output_schema(self) -> None:
         schema = OutputSchema('Box[int]', {'type': 'object'}, 'a box', True)
@@ -220,7 +241,8 @@ class TestRequest:
         made = body['response_format']['json_schema']
         assert body['response_format']['type'] == 'json_schema'
         assert made.pop('name').isidentifier()
-        assert made == {'description': 'a box', 'schema': {'type': 'object'}, 'strict': True}
+        closed: dict[str, Any] = {'type': 'object', 'properties': {}, 'required': [], 'additionalProperties': False}
+        assert made == {'description': 'a box', 'schema': closed, 'strict': True}
         with pytest.raises(ConfigError, match=r'deepseek cannot hold .* use ToolOutput or PromptedOutput'):
             sent(server='deepseek', info=RequestInfo(output_schema=schema))
 
@@ -303,8 +325,6 @@ class TestNames:
         assert used == wire[0] != 'a_b'
 
     def test_work_is_done_once_a_run(self) -> None:
-        from agent_graph_providers.openai.mapping import Memory, request_body
-
         memory = Memory(SERVERS['openai'])
         tools = (tool('f'), tool('x.y'))
         history: list[Message] = [UserMessage('1'), AssistantMessage([TextPart('2')])]
@@ -313,6 +333,11 @@ class TestNames:
         history += [UserMessage('3')]
         second = request_body('m', memory, history, info, {}, stream=False)
         assert second['tools'] is first['tools']
+        offers = Offers(SERVERS['openai'])
+        bodies = [
+            request_body('m', Memory(SERVERS['openai'], offers), history, info, {}, stream=False) for _ in range(2)
+        ]
+        assert bodies[0]['tools'] is bodies[1]['tools']
         assert all(a is b for a, b in zip(first['messages'], second['messages'], strict=False))
         history[0] = SystemMessage('changed')
         third = request_body('m', memory, history[:2], info, {}, stream=False)
@@ -458,6 +483,10 @@ class TestAnswer:
         want = (ThinkingPart('secret plan'), TextPart('\nHello')) if server == 'ollama' else (TextPart(text),)
         assert answer(plain({'content': text}), server=server).parts == want
         assert answer([*(piece({'content': c}) for c in text), piece(finish='stop')], server=server).parts == want
+
+    def test_what_looked_like_a_tag_comes_before_the_call_that_follows(self) -> None:
+        events = [piece({'content': 'a <th'}), called(0, 'c', 'f', '{}'), piece(finish='tool_calls')]
+        assert answer(events, server='ollama').parts == (TextPart('a <th'), ToolCallPart('f', '{}', 'c'))
 
     def test_vendor_data_of_calls_goes_back(self) -> None:
         call = {

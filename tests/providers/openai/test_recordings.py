@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent_graph.errors import MessageError
-from agent_graph.messages import from_openai
+from agent_graph.errors import MessageError, ModelHTTPError
+from agent_graph.messages import AssistantMessage, TextPart, ToolCallPart, UserMessage, from_openai
 from agent_graph.model import RequestInfo, ResponseBuilder
-from agent_graph_providers.openai import SERVERS
+from agent_graph_providers.openai import SERVERS, OpenAIModel
 from agent_graph_providers.openai.answer import Answer
 from agent_graph_providers.openai.errors import Asked
 from agent_graph_providers.openai.mapping import Memory, request_body
 from agent_graph_providers.openai.reading import read_answer
+from tests.providers.loopback import Loopback, Reply, cut
 from tests.providers.openai.recorded import FOLDER, ask, problems, records, server_name
 
 pytestmark = pytest.mark.skipif(
@@ -34,6 +36,48 @@ def test_answer(record: dict[str, Any], record_property: Callable[[str, object],
     record_property('recording', (record['provider'], kind))
     got = asyncio.run(ask(record, watched=bool(record['stream'])))
     assert problems(record, got) == []
+
+
+LOCAL = sorted((FOLDER / 'local').glob('*.response.http'))
+CALL = 'get_weather'
+EXPECTED_LOCAL: dict[str, tuple[str, list[tuple[str, str]], str | int]] = {
+    'qwen05_01': ('', [(CALL, '{"city": "Paris"}')], 'tool_calls'),
+    'qwen05_02': ('', [(CALL, '{"city": "Paris"}')], 'tool_calls'),
+    'qwen05_03': ('', [('add', '{"a": 2, "b": 40}')], 'tool_calls'),
+    'qwen05_04': ('The temperature in Paris is 11 degrees Celsius and the sky is cloudy.', [], 'stop'),
+    'qwen05_05': ('The temperature in Paris is 11 degrees Celsius and the sky is cloudy.', [], 'stop'),
+    'qwen05_06': ('{\n  "name": "Ann",\n  "age": 20\n}', [], 'stop'),
+    'qwen05_07': ('Invalid tool_choice: sometimes', [], 400),
+    'qwen05_08': ('The model produced output that does not match the expected peg-native format', [], 500),
+}
+"""Text (or what the error says), calls, and finish reason (or status), read off the files by hand."""
+
+
+@pytest.mark.parametrize('path', LOCAL, ids=[p.name for p in LOCAL])
+def test_local_server(path: Path) -> None:
+    """Every byte a llama.cpp server sent, status line and chunk framing included."""
+    raw = path.read_bytes()
+
+    async def main() -> AssistantMessage | ModelHTTPError:
+        async with Loopback([Reply(cut(raw, 7), framing='raw')]) as server:
+            out = ResponseBuilder()
+            try:
+                await OpenAIModel('m', server='llamacpp', base_url=server.url).respond(
+                    [UserMessage('x')], RequestInfo(), out
+                )
+            except ModelHTTPError as error:
+                return error
+            return out.build()
+
+    got = asyncio.run(main())
+    text, calls, end = EXPECTED_LOCAL[path.name[:9]]
+    if isinstance(got, ModelHTTPError):
+        assert got.status == end and text in str(got)
+        return
+    assert ''.join(p.content for p in got.parts if isinstance(p, TextPart)) == text
+    assert [(p.tool_name, p.args) for p in got.parts if isinstance(p, ToolCallPart)] == calls
+    assert got.finish_reason == end
+    assert got.usage.output_tokens > 0 or b'"usage"' not in raw
 
 
 class OneByteAtATime:

@@ -1,0 +1,108 @@
+"""Asking the person at the terminal, or the script in the pipe, for one line at a time, while the event loop goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from contextlib import suppress
+from typing import TextIO
+
+from agent_graph.cli.terminal import Terminal, printable
+
+__all__ = ['Dialog', 'LineReader', 'open_dialog']
+
+
+class LineReader:
+    """The lines of a file descriptor. Waiting for one may be cancelled; what is typed later goes to the next wait.
+
+    A thread reads, since neither files nor every system's terminals can be waited for. It is a daemon and touches no
+    Python file object, so that a process can end while it waits.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._buffer = b''
+        self._ended = False
+        self._reading: asyncio.Future[bytes] | None = None
+
+    async def line(self) -> str | None:
+        """The next line without its end; `None` when there are no more."""
+        while b'\n' not in self._buffer and not self._ended:
+            piece = await self._more()
+            self._ended = not piece
+            self._buffer += piece
+        if not self._buffer and self._ended:
+            # The next line may still come: Ctrl-D ends a line of a terminal, not the terminal.
+            self._ended = not os.isatty(self._fd)
+            return None
+        line, _, self._buffer = self._buffer.partition(b'\n')
+        return line.decode('utf-8', 'replace').rstrip('\r')
+
+    async def _more(self) -> bytes:
+        loop = asyncio.get_running_loop()
+        if self._reading is None:
+            self._reading = reading = loop.create_future()
+            threading.Thread(target=_read, args=(self._fd, loop, reading), daemon=True).start()
+        await asyncio.wait({self._reading})
+        piece, self._reading = self._reading.result(), None
+        return piece
+
+
+def _read(fd: int, loop: asyncio.AbstractEventLoop, reading: asyncio.Future[bytes]) -> None:
+    try:
+        piece = os.read(fd, 65536)
+    except OSError:  # the terminal is gone
+        piece = b''
+    with suppress(RuntimeError):  # so is the loop
+        loop.call_soon_threadsafe(_hand_over, reading, piece)
+
+
+def _hand_over(reading: asyncio.Future[bytes], piece: bytes) -> None:
+    if not reading.done():
+        reading.set_result(piece)
+
+
+class Dialog:
+    """Questions and answers, in between what a `Terminal` shows. With `echo` the answers are written out as well."""
+
+    def __init__(self, out: Terminal, reader: LineReader, stream: TextIO, *, echo: bool) -> None:
+        self.out = out
+        self._reader = reader
+        self._stream = stream
+        self._echo = echo
+
+    async def ask(self, question: str) -> str | None:
+        """The answer, without blanks around it; `None` when nobody will give one."""
+        self.out.close()  # nothing moves while a person types
+        self._write(question)
+        try:
+            line = await self._reader.line()
+        except asyncio.CancelledError:
+            self._write('\n')
+            raise
+        if line is None:
+            self._write('\n')
+            return None
+        if self._echo:
+            self._write(f'{line}\n')
+        return line.strip()
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError):  # the terminal was closed: the next read says so
+            self._stream.write(printable(text))
+            self._stream.flush()
+
+
+def open_dialog(out: Terminal, *, pipe: bool = False) -> Dialog | None:
+    """A dialog with standard input if that is a terminal, or any input with `pipe`; `None` if there is nobody to ask.
+
+    Questions go to the terminal that can be seen: standard error where standard output is sent elsewhere.
+    """
+    stdin = sys.stdin
+    if stdin is None or stdin.closed or not (pipe or stdin.isatty()):
+        return None
+    terminal = stdin.isatty()
+    stream = sys.stderr if terminal and not sys.stdout.isatty() else sys.stdout
+    return Dialog(out, LineReader(stdin.fileno()), stream, echo=not terminal)

@@ -1,0 +1,207 @@
+"""What can go wrong between us and a server -> our errors. Keys and credentials never get into a message."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+from urllib.parse import urlsplit, urlunsplit
+
+from agent_graph.errors import ModelError, ModelHTTPError, ModelProtocolError, ModelTimeout, ModelUnreachable
+from agent_graph_providers.openai.jsontext import decode, encode
+
+if TYPE_CHECKING:
+    import openai
+
+__all__ = ['Asked', 'error_in', 'shown_url']
+
+T = TypeVar('T')
+
+
+def shown_url(url: str) -> str:
+    """An address fit for a message: without credentials, query and fragment."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ''
+        netloc = f'[{host}]' if ':' in host else host
+        if parts.port is not None:
+            netloc = f'{netloc}:{parts.port}'
+        if parts.username or parts.password:
+            netloc = f'***@{netloc}'
+        return urlunsplit((parts.scheme, netloc, parts.path, '', ''))
+    except ValueError:
+        return '(an address that cannot be read)'
+
+
+_SHORTEST_KEY = 8
+"""Keys are longer; replacing a stand-in such as `x` would only garble what a server says."""
+
+
+class Asked:
+    """Who was asked, for the errors of one request; `secret` is what must not be shown."""
+
+    __slots__ = ('_secret', 'key_env', 'model', 'provider', 'url')
+
+    def __init__(self, provider: str, model: str, url: str, key_env: str | None, secret: str) -> None:
+        self.provider = provider
+        self.model = model
+        self.url = shown_url(url)
+        self.key_env = key_env
+        self._secret = secret if len(secret) >= _SHORTEST_KEY else ''
+
+    def translate(self, error: Exception, *, answering: bool) -> ModelError | None:
+        """The error of a request as ours; `None` for one that is not about the server.
+
+        `answering` says that the answer had begun: a lost connection then cuts it off.
+        """
+        import openai
+
+        if isinstance(error, openai.APIStatusError):
+            return self._status(error)
+        if isinstance(error, (openai.APITimeoutError, TimeoutError, *_types('TimeoutException'))):
+            return self._made(ModelTimeout, f'{self.url} did not answer in time', error, 'raise the timeout setting')
+        if answering and isinstance(error, _types('RequestError', 'StreamError')):
+            return self.cut(_reason(error))
+        if isinstance(error, (openai.APIConnectionError, OSError, *_types('RequestError'))):
+            return self._made(
+                ModelUnreachable, f'no connection to {self.url}', error, 'check the address and the network'
+            )
+        return None
+
+    def cut(self, reason: str) -> ModelProtocolError:
+        """The answer ended before it was whole."""
+        return self._said(
+            ModelProtocolError, f'the answer from {self.url} was cut off: {reason}; nothing of it was used'
+        )
+
+    def unreadable(self, reason: str, body: bytes) -> ModelProtocolError:
+        """The answer is no Chat Completions answer."""
+        begin = self.hide(body[:200].decode('utf-8', 'replace'))
+        return self._said(
+            ModelProtocolError, f'the answer from {self.url} cannot be read: {reason}; it begins {begin!r}'
+        )
+
+    def refused(self, body: Any, *, status: int = 0, retry_after: float | None = None) -> ModelHTTPError:
+        """An error the server told, whatever form it has; `status` 0 takes the one the body names."""
+        if self._secret and self._secret in str(body):
+            body = decode(self.hide(encode(body).decode()).encode())
+        error = _error_object(body)
+        code, kind = error.get('code'), error.get('type')
+        status = status or _status_in(error)
+        text = _message(error) or (body if isinstance(body, str) else '') or 'no reason given'
+        hint = f'; check {self.key_env}' if status in (401, 403) and self.key_env else ''
+        said = f'{self.provider} answered {status or "with an error"} for {self.model!r}: {text}{hint}'
+        return ModelHTTPError(
+            said,
+            status=status,
+            provider=self.provider,
+            model=self.model,
+            code=str(code) if code is not None else None,
+            type=str(kind) if kind is not None else None,
+            body=body,
+            retry_after=retry_after,
+        )
+
+    def hide(self, text: str) -> str:
+        """The text without the key, should a server have quoted it."""
+        return text.replace(self._secret, '***') if self._secret else text
+
+    def _status(self, error: openai.APIStatusError) -> ModelHTTPError:
+        response = error.response
+        if self._secret and self._secret in str(error):  # it will be shown as the cause
+            error.message = self.hide(error.message)
+            error.args = (error.message,)
+        raw: bytes = response.content if response.is_stream_consumed else b''
+        try:
+            body: Any = decode(raw)
+        except ValueError:
+            body = raw.decode('utf-8', 'replace').strip()
+        return self.refused(body, status=response.status_code, retry_after=_retry_after(response.headers))
+
+    def _made(self, kind: Callable[..., T], what: str, error: Exception, remedy: str) -> T:
+        return self._said(kind, f'{what} ({_reason(error)}); {remedy}')
+
+    def _said(self, kind: Callable[..., T], text: str) -> T:
+        return kind(self.hide(text), provider=self.provider, model=self.model)
+
+
+def error_in(body: Any) -> bool:
+    """True if this JSON is an error rather than an answer."""
+    if not isinstance(body, dict):
+        return False
+    fields = cast(dict[str, Any], body)
+    if fields.get('error'):
+        return True
+    return fields.get('choices') is None and (
+        fields.get('object') == 'error' or bool(fields.get('message') or fields.get('detail'))
+    )
+
+
+def _error_object(body: Any) -> Mapping[str, Any]:
+    if not isinstance(body, Mapping):
+        return {}
+    fields = cast(Mapping[str, Any], body)
+    error = fields.get('error')
+    if isinstance(error, str):
+        return {**fields, 'message': error}
+    return cast(Mapping[str, Any], error) if isinstance(error, Mapping) else fields
+
+
+def _message(error: Mapping[str, Any]) -> str:
+    for key in ('message', 'detail', 'msg', 'title'):
+        value = error.get(key)
+        if value:
+            return value if isinstance(value, str) else repr(value)
+    return ''
+
+
+def _status_in(error: Mapping[str, Any]) -> int:
+    """The HTTP status an error object names: under one of several names, or as its code."""
+    for key in ('status', 'status_code', 'http_status', 'code'):
+        value = error.get(key)
+        if isinstance(value, str) and value.isdigit():
+            value = int(value)
+        if isinstance(value, int) and 400 <= value <= 599:
+            return value
+    return 0
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait, from `retry-after-ms` or `retry-after` (seconds or a date)."""
+    for name, unit in (('retry-after-ms', 1000.0), ('retry-after', 1.0)):
+        value = headers.get(name)
+        if value is None:
+            continue
+        try:
+            return max(float(value) / unit, 0.0)
+        except ValueError:
+            pass
+        from email.utils import parsedate_to_datetime
+        from time import time
+
+        try:
+            return max(parsedate_to_datetime(value).timestamp() - time(), 0.0)
+        except ValueError:
+            continue
+    return None
+
+
+def _reason(error: Exception) -> str:
+    """The innermost words about a lost connection: the SDK's own say only that there was an error."""
+    cause: BaseException | None = error
+    text = ''
+    while cause is not None:
+        text = f'{type(cause).__name__}: {cause}' if str(cause) else type(cause).__name__
+        cause = cause.__cause__
+    return text
+
+
+def _types(*names: str) -> Any:
+    """These exception types of both HTTP clients; the older one counts only if somebody has loaded it."""
+    import httpx2
+
+    modules: list[ModuleType] = [httpx2]
+    if (old := sys.modules.get('httpx')) is not None:
+        modules.append(old)
+    return tuple(getattr(module, name) for module in modules for name in names)

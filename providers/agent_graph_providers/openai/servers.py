@@ -1,0 +1,205 @@
+"""Servers that speak Chat Completions, as rows of data: where each is, which key it wants, and where it differs.
+
+A row is all there is to a provider; `Server.model` is what its entry point names. For a server without a row, pass
+`base_url` to `OpenAIModel`, or make a row of your own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
+
+from agent_graph.errors import ConfigError
+
+if TYPE_CHECKING:
+    from agent_graph_providers.openai.model import OpenAIModel
+
+__all__ = ['SERVERS', 'Server']
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """One server and its quirks.
+
+    `name` is the prefix in `"name:model"`. `provider` is its name in the genai-prices data where that differs. `base_url`
+    is where it is, `base_url_env` the variable that says otherwise; without either, `base_url=` has to be passed.
+    `key_env` is the variable that holds the key; `key_optional` servers are asked without one when it is not set.
+
+    `fields` renames request fields (a dot goes one object down). `stream_usage`: it sends usage at the end of a stream
+    when asked to with `stream_options`. `json_schema`: it can hold an answer to a JSON schema; `dialect` is how it wants
+    schemas written (`agent_graph.tools.dialects`). `think_tags`: reasoning may come inside the text between `<think>`
+    tags. `thinking` names the reasoning fields it takes back in earlier messages. `extra_content`: it takes back that
+    vendor field. `refusal`: it knows that message field. `azure`: it has deployments and an `api-version`.
+    """
+
+    name: str
+    base_url: str | None = None
+    key_env: str | None = None
+    provider: str = ''
+    base_url_env: str | None = None
+    key_optional: bool = False
+    fields: Mapping[str, str] = field(default_factory=dict[str, str])
+    stream_usage: bool = True
+    json_schema: bool = True
+    dialect: Literal['openai', 'plain', 'google'] = 'openai'
+    think_tags: bool = True
+    thinking: frozenset[str] = frozenset()
+    extra_content: bool = False
+    refusal: bool = False
+    azure: bool = False
+
+    def model(self, name: str) -> OpenAIModel:
+        """The model called `name` on this server; raises `ConfigError` for an empty name."""
+        if not name:
+            raise ConfigError(f'"{self.name}:" names no model; write the model after the colon: "{self.name}:..."')
+        from agent_graph_providers.openai.model import OpenAIModel
+
+        return OpenAIModel(name, server=self)
+
+
+_REASONING = frozenset({'reasoning'})
+_REASONING_CONTENT = frozenset({'reasoning_content'})
+_COMPLETION_TOKENS = MappingProxyType({'max_tokens': 'max_completion_tokens'})
+_EFFORT = {'reasoning_effort': 'reasoning.effort'}
+
+
+def _local(name: str, base_url: str, env: str, *, thinking: frozenset[str] = frozenset()) -> Server:
+    """A server people run themselves: no key unless they set one."""
+    return Server(
+        name=name,
+        base_url=base_url,
+        base_url_env=f'{env}_BASE_URL',
+        key_env=f'{env}_API_KEY',
+        key_optional=True,
+        thinking=thinking,
+    )
+
+
+_ROWS = (
+    Server(
+        name='openai',
+        base_url='https://api.openai.com/v1',
+        base_url_env='OPENAI_BASE_URL',
+        key_env='OPENAI_API_KEY',
+        fields=_COMPLETION_TOKENS,
+        think_tags=False,
+        refusal=True,
+    ),
+    Server(
+        name='azure',
+        base_url_env='AZURE_OPENAI_ENDPOINT',
+        key_env='AZURE_OPENAI_API_KEY',
+        fields=_COMPLETION_TOKENS,
+        think_tags=False,
+        refusal=True,
+        azure=True,
+    ),
+    _local('ollama', 'http://127.0.0.1:11434/v1', 'OLLAMA', thinking=_REASONING),
+    _local('vllm', 'http://127.0.0.1:8000/v1', 'VLLM', thinking=frozenset({'reasoning', 'reasoning_content'})),
+    _local('llamacpp', 'http://127.0.0.1:8080/v1', 'LLAMACPP', thinking=_REASONING_CONTENT),
+    _local('lmstudio', 'http://127.0.0.1:1234/v1', 'LMSTUDIO'),
+    _local('litellm_proxy', 'http://127.0.0.1:4000', 'LITELLM_PROXY', thinking=_REASONING_CONTENT),
+    Server(
+        name='openrouter',
+        base_url='https://openrouter.ai/api/v1',
+        key_env='OPENROUTER_API_KEY',
+        fields=MappingProxyType(_EFFORT),
+        thinking=frozenset({'reasoning', 'reasoning_details'}),
+    ),
+    Server(
+        name='groq',
+        base_url='https://api.groq.com/openai/v1',
+        key_env='GROQ_API_KEY',
+        fields=_COMPLETION_TOKENS,
+        thinking=_REASONING,
+    ),
+    Server(
+        name='mistral',
+        base_url='https://api.mistral.ai/v1',
+        key_env='MISTRAL_API_KEY',
+        fields=MappingProxyType({'seed': 'random_seed'}),
+        stream_usage=False,  # it refuses the option and sends usage with the last chunk anyway
+        thinking=frozenset({'thinking'}),
+    ),
+    Server(
+        name='deepseek',
+        base_url='https://api.deepseek.com',
+        key_env='DEEPSEEK_API_KEY',
+        json_schema=False,
+        thinking=_REASONING_CONTENT,  # beside tool calls it insists on having it back
+    ),
+    Server(name='together', base_url='https://api.together.xyz/v1', key_env='TOGETHER_API_KEY', thinking=_REASONING),
+    Server(name='xai', base_url='https://api.x.ai/v1', key_env='XAI_API_KEY', provider='x-ai'),
+    Server(
+        name='cerebras',
+        base_url='https://api.cerebras.ai/v1',
+        key_env='CEREBRAS_API_KEY',
+        fields=_COMPLETION_TOKENS,
+        thinking=_REASONING,
+    ),
+    Server(
+        name='alibaba',
+        base_url='https://dashscope-intl.aliyuncs.com/compatible-mode/v1',
+        key_env='DASHSCOPE_API_KEY',
+        base_url_env='DASHSCOPE_BASE_URL',
+        thinking=_REASONING_CONTENT,
+    ),
+    Server(
+        name='bedrock_mantle',
+        base_url='https://bedrock-mantle.us-east-1.api.aws/v1',
+        base_url_env='BEDROCK_MANTLE_BASE_URL',
+        key_env='AWS_BEARER_TOKEN_BEDROCK',
+        provider='aws',
+    ),
+    Server(
+        name='crusoe',
+        base_url='https://managed-inference-api-proxy.crusoecloud.com/v1',
+        base_url_env='CRUSOE_BASE_URL',
+        key_env='CRUSOE_API_KEY',
+        thinking=_REASONING,
+    ),
+    Server(name='fireworks', base_url='https://api.fireworks.ai/inference/v1', key_env='FIREWORKS_API_KEY'),
+    Server(
+        name='google_openai_compat',
+        base_url='https://generativelanguage.googleapis.com/v1beta/openai',
+        key_env='GEMINI_API_KEY',
+        provider='google',
+        dialect='google',
+        think_tags=False,
+        extra_content=True,  # thought signatures travel in it
+    ),
+    Server(
+        name='heroku',
+        base_url='https://us.inference.heroku.com/v1',
+        base_url_env='HEROKU_INFERENCE_URL',
+        key_env='HEROKU_INFERENCE_KEY',
+    ),
+    Server(name='huggingface', base_url='https://router.huggingface.co/v1', key_env='HF_TOKEN'),
+    Server(
+        name='moonshotai',
+        base_url='https://api.moonshot.ai/v1',
+        key_env='MOONSHOT_API_KEY',
+        base_url_env='MOONSHOT_BASE_URL',
+        thinking=_REASONING_CONTENT,
+    ),
+    Server(name='perplexity', base_url='https://api.perplexity.ai', key_env='PERPLEXITY_API_KEY'),
+    Server(
+        name='snowflake',
+        base_url_env='SNOWFLAKE_BASE_URL',
+        key_env='SNOWFLAKE_TOKEN',
+        fields=MappingProxyType({**_COMPLETION_TOKENS, **_EFFORT}),
+        thinking=frozenset({'reasoning_details'}),
+    ),
+    Server(
+        name='zai',
+        base_url='https://api.z.ai/api/paas/v4',
+        key_env='ZAI_API_KEY',
+        base_url_env='ZAI_BASE_URL',
+        thinking=_REASONING_CONTENT,
+    ),
+)
+
+SERVERS: Mapping[str, Server] = MappingProxyType({row.name: row for row in _ROWS})
+"""Every known server by the prefix of its models."""
