@@ -637,6 +637,7 @@ class _Opening(Generic[Output]):
 
     async def __aenter__(self) -> AgentRun[Output]:
         self._run = run = await self._begin()
+        await run.announce()
         return run
 
     async def __aexit__(

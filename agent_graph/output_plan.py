@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Union, cast, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError, from_json, to_jsonable_python
+from pydantic_core import from_json
 from typing_extensions import TypedDict, TypeVar
 
 from agent_graph.errors import ConfigError
 from agent_graph.messages import JsonValue
 from agent_graph.model import OutputSchema, ToolDefinition
 from agent_graph.output import NativeOutput, PromptedOutput, TextOutput, ToolOutput
-from agent_graph.text import clean_json
+from agent_graph.text import json_form
 from agent_graph.tools.arguments import check_value
 from agent_graph.tools.schema import FunctionSchema, function_schema
 
@@ -94,7 +94,7 @@ class OutputPlan(Generic[Output]):
     tools: dict[str, OutputTool]
     text: str
     reader: Reader | None = None
-    text_function: FunctionSchema | None = None
+    text_function: Callable[..., Any] | None = None
     native: OutputSchema | None = None
     prompt: str | None = None
     allow_none: bool = False
@@ -119,8 +119,8 @@ class OutputPlan(Generic[Output]):
     def dump(self, value: Any) -> tuple[bool, JsonValue]:
         """(True, JSON form) of an output, or (False, None) if it has none."""
         try:
-            return True, clean_json(to_jsonable_python(value, inf_nan_mode='strings'))
-        except PydanticSerializationError:
+            return True, json_form(value)
+        except ValueError:
             return False, None
 
     def load(self, stored: JsonValue, tool_name: str | None) -> Any:
@@ -130,9 +130,10 @@ class OutputPlan(Generic[Output]):
             output_tool = self.tools.get(tool_name)
             if output_tool is None:  # a function tool that ended the run with its result
                 return stored
-            reader, function = output_tool.reader, output_tool.schema
+            reader = output_tool.reader
+            function = output_tool.schema.function if output_tool.schema is not None else None
         if function is not None:
-            reader = _return_reader(function.function)
+            reader = _return_reader(function)
         return stored if reader is None or stored is None else reader.load(stored)
 
 
@@ -151,8 +152,9 @@ def plan_output(output_type: Any) -> OutputPlan[Any]:
     if text is str:
         return OutputPlan(tools, 'str', allow_none=allow_none, definitions=definitions)
     if isinstance(text, TextOutput):
-        schema = function_schema(text.function, name='text_output')
-        return OutputPlan(tools, 'function', text_function=schema, allow_none=allow_none, definitions=definitions)
+        return OutputPlan(
+            tools, 'function', text_function=text.function, allow_none=allow_none, definitions=definitions
+        )
     if isinstance(text, NativeOutput | PromptedOutput):
         return _json_plan(cast('NativeOutput[Any] | PromptedOutput[Any]', text), tools, allow_none, definitions)
     if not tools and not allow_none:

@@ -32,8 +32,11 @@ Output = TypeVar('Output', default=str)
 Open = Callable[[EventQueue], Awaitable[AgentRun[Any]]]
 """Begins a run whose events go to the queue."""
 
-GROWTH = 512
-"""A partial output is checked again once it has grown by 1/512: the work stays linear in the text."""
+SHORT = 32_000
+"""Characters up to which a partial output is checked again for every bit of growth that shows."""
+
+GROWTH = 512, 64
+"""A partial output is checked again once it has grown by 1/512, a long one by 1/64: the work is linear in the text."""
 
 
 @dataclass(slots=True)
@@ -151,7 +154,8 @@ class _Candidate:
                     pass
         else:
             return False
-        return self.size > self.checked and (self.size - self.checked) * GROWTH >= self.size
+        growth = GROWTH[self.size > SHORT]
+        return self.size > self.checked and (self.size - self.checked) * growth >= self.size
 
     def _begin(self, event: PartStartEvent, run: AgentRun[Any]) -> None:
         output = run.ctx.deps.plan.output

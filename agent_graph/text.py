@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar, cast
 
-__all__ = ['clean_data', 'clean_json', 'clean_plain', 'clean_text']
+__all__ = ['clean_data', 'clean_json', 'clean_plain', 'clean_text', 'json_form']
 
 T = TypeVar('T')
 
@@ -55,6 +55,19 @@ def clean_data(value: T) -> T:
         changed = {k: v for k, v in cleaned.items() if v is not getattr(value, k)}
         return replace(value, **changed) if changed else value
     return value
+
+
+def json_form(value: object) -> Any:
+    """The JSON data of anything pydantic can write: models, dataclasses, dates, ...; a number JSON lacks becomes its name.
+
+    Strings are put through `clean_text`. Raises `ValueError` if there is no JSON form.
+    """
+    from pydantic_core import PydanticSerializationError, from_json, to_json
+
+    try:
+        return from_json(to_json(value, inf_nan_mode='strings'))
+    except (PydanticSerializationError, UnicodeEncodeError):  # it may be for half a surrogate pair somewhere inside
+        return from_json(to_json(clean_data(clean_plain(value)), inf_nan_mode='strings'))
 
 
 def clean_plain(value: object) -> object:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
 from agent_graph.cli.dialog import Dialog
@@ -37,14 +37,19 @@ _MENUS: dict[PendingKind, str] = {
 }
 
 
-def find_call(waiting: Sequence[Pending], named: str) -> Pending:
-    """The pending call of this id or path (`outer/inner`); raises `CommandError` naming those there are."""
+def find_call(waiting: Sequence[Pending], named: str, answered: Collection[str] = ()) -> Pending:
+    """The pending call of this id or path (`outer/inner`); raises `CommandError` naming those there are.
+
+    `answered` are the ids of calls that had an answer before.
+    """
     found = [p for p in waiting if named in (p.tool_call_id, call_path(p))]
     if len(found) == 1:
         return found[0]
     paths = ', '.join(repr(call_path(p)) for p in waiting)
     if found:
         raise CommandError(f'{named!r} names {len(found)} waiting calls; give the path of one: {paths}')
+    if named in answered:
+        raise CommandError(f'call {named!r} has been answered already; waiting: {paths or "nothing"}')
     raise CommandError(f'no call {named!r} waits in this run; waiting: {paths or "nothing"}')
 
 

@@ -171,7 +171,7 @@ class LiveView:
 
     def _waits(self, report: Report) -> None:
         self._out.line('')
-        self._out.line('the run waits; to answer and to go on:', 'bold yellow')
+        self._out.line('the run waits; answer each call with one of its commands, then resume:', 'bold yellow')
         for line in how_to_answer(report.place, report.run_id, report.pending):
             self._out.line(line, indent=2)
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic_core import PydanticSerializationError, to_jsonable_python
-
 from agent_graph.engine.plan import Plan
 from agent_graph.engine.results import to_answer
 from agent_graph.engine.state import RunState
@@ -15,7 +13,7 @@ from agent_graph.errors import AnswerError, ArgumentsError
 from agent_graph.journal.entries import Answered, CallFinished
 from agent_graph.messages import JsonValue, ToolCallPart
 from agent_graph.pending import Answer, Pending, ToolApproved, ToolDenied
-from agent_graph.text import clean_json, clean_text
+from agent_graph.text import clean_text, json_form
 from agent_graph.tools import ToolReturn
 from agent_graph.tools.fit import Fitter
 
@@ -107,8 +105,8 @@ def checked_value(pending: Pending, given: Any) -> JsonValue:
     if not isinstance(given, Answer):
         raise AnswerError(f'{given!r} is no answer to the question {pending.question!r}; pass Answer(value)')
     try:
-        value: JsonValue = clean_json(to_jsonable_python(given.value))
-    except PydanticSerializationError as error:
+        value: JsonValue = json_form(given.value)
+    except ValueError as error:
         raise AnswerError(f'{given.value!r} has no JSON form: {error}') from error
     problems = [] if pending.schema is None else Fitter(pending.schema).fit(value)[1]
     if problems:

@@ -36,7 +36,10 @@ class EventQueue:
         """The next event, or `None` at the end."""
         if self._ended and self._queue.empty():
             return None
-        return await self._queue.get()
+        event = await self._queue.get()
+        if event is None:
+            self._try_put(None)  # for whoever else reads this queue
+        return event
 
     async def end(self) -> None:
         """No more events will come."""

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 from agent_graph.engine import tool_calls
 from agent_graph.engine.plan import RunDeps
 from agent_graph.engine.response import cut_call, is_empty, refused, text_of
-from agent_graph.engine.validators import run_validators
-from agent_graph.errors import ArgumentsError, ModelRetry, UnexpectedModelBehavior
+from agent_graph.engine.validators import run_validators, takes_context
+from agent_graph.errors import ArgumentsError, ModelRetry, ToolFailed, UnexpectedModelBehavior
 from agent_graph.events import OutputToolCallEvent, OutputToolResultEvent
 from agent_graph.journal.entries import CallFinished, CallStarted
 from agent_graph.messages import AssistantMessage, JsonValue, ToolCallPart, ToolMessage, ToolReturnPart, UserMessage
@@ -101,10 +101,11 @@ async def _handle_text(deps: RunDeps, response: AssistantMessage) -> Again | Don
 
 
 async def _call_text_function(deps: RunDeps, text: str) -> Any:
-    schema = deps.plan.output.text_function
-    assert schema is not None
-    args = (deps.context(retry=deps.state.output_retries), text) if schema.takes_context else (text,)
-    return await deps.effects.consult(schema.function, *args)
+    function = deps.plan.output.text_function
+    assert function is not None
+    ctx = deps.context(retry=deps.state.output_retries, max_retries=deps.plan.output_retries)
+    args = (ctx, text) if takes_context(function) else (text,)
+    return await deps.effects.consult(function, *args)
 
 
 def _with_limit_note(response: AssistantMessage, message: str) -> str:
@@ -305,6 +306,15 @@ async def _output_value(deps: RunDeps, tool: OutputTool, call: ToolCallPart) -> 
         part = ToolReturnPart(call.tool_name, clean_text(error.message), call.tool_call_id, 'retry')
         await deps.effects.record(CallFinished(part))
         raise
+    except Exception as error:
+        text = f'The output function raised {type(error).__name__} and the run was stopped.'
+        await deps.effects.record(CallFinished(ToolReturnPart(call.tool_name, text, call.tool_call_id, 'failed')))
+        raise ToolFailed(
+            f'output function {call.tool_name!r} raised {type(error).__name__}: {error}. Raise ModelRetry in it to let the '
+            'model try again instead',
+            tool_name=call.tool_name,
+            tool_call_id=call.tool_call_id,
+        ) from error
     _, stored = plan.output.dump(value)
     await deps.effects.record(CallFinished(ToolReturnPart(call.tool_name, ACCEPTED, call.tool_call_id), output=stored))
     return await run_validators(deps, value), stored

@@ -8,7 +8,7 @@ from dataclasses import dataclass, is_dataclass
 from typing import Any, cast
 
 from pydantic import TypeAdapter
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import PydanticSerializationError
 from pydantic_graph import BaseNode, Graph
 from pydantic_graph.step import NodeStep
 
@@ -24,7 +24,7 @@ from agent_graph.journal import Journal, Lease
 from agent_graph.journal.entries import Ended, Entered, Paused, Record, Started
 from agent_graph.messages import JsonValue
 from agent_graph.pending import PauseSignal, Pending
-from agent_graph.text import clean_data, clean_json, clean_text
+from agent_graph.text import clean_data, clean_json, clean_text, json_form
 from agent_graph.usage import Spend, Usage, UsageLimits
 
 __all__ = ['GraphData', 'Reopened', 'begin', 'end', 'enter', 'pause', 'reopen']
@@ -247,8 +247,8 @@ async def end(handles: Handles, output: Any, *, error: BaseException | None = No
     if error is None:
         stored, value = True, None
         try:
-            value = clean_json(to_jsonable_python(output, inf_nan_mode='strings'))
-        except PydanticSerializationError:
+            value = json_form(output)
+        except ValueError:
             stored = False
         usage, spends = _used(handles)
         await handles.effects.record(Ended('completed', value, output_stored=stored, usage=usage, spends=spends))

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from agent_graph.engine.answers import checked_value
 from agent_graph.engine.plan import Handles
@@ -16,7 +15,7 @@ from agent_graph.errors import ConfigError
 from agent_graph.journal.entries import Answered, StepDone
 from agent_graph.messages import JsonValue
 from agent_graph.pending import PauseSignal, Pending
-from agent_graph.text import clean_json
+from agent_graph.text import json_form
 
 __all__ = ['ask', 'do_step']
 
@@ -67,8 +66,8 @@ async def do_step(deps: Handles, scope: str, name: str, function: Callable[[], A
     if inspect.isawaitable(value):
         value = await value
     try:
-        stored: JsonValue = clean_json(to_jsonable_python(value, inf_nan_mode='strings'))
-    except PydanticSerializationError as error:
+        stored: JsonValue = json_form(value)
+    except ValueError as error:
         raise TypeError(
             f'step {name!r} returned {value!r}, which has no JSON form: {error}; return JSON data'
         ) from error

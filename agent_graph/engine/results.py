@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from agent_graph.messages import FilePart, JsonValue, ToolCallPart, ToolReturnPart
-from agent_graph.text import clean_json, clean_plain, clean_text
+from agent_graph.text import clean_text, json_form
 from agent_graph.tools import ToolReturn
 
 __all__ = ['ToolAnswer', 'to_answer']
@@ -49,17 +49,9 @@ def to_answer(call: ToolCallPart, returned: Any) -> ToolAnswer:
 
 
 def _jsonable(call: ToolCallPart, value: Any) -> JsonValue:
-    from pydantic_core import PydanticSerializationError, to_jsonable_python
-
     try:
-        try:
-            return clean_json(to_jsonable_python(value, inf_nan_mode='strings'))
-        except (
-            PydanticSerializationError,
-            UnicodeEncodeError,
-        ):  # half a surrogate pair in a key is refused before it can be mended
-            return clean_json(to_jsonable_python(clean_plain(value), inf_nan_mode='strings'))
-    except (PydanticSerializationError, ValueError) as error:
+        return json_form(value)
+    except ValueError as error:
         raise TypeError(
             f'{value!r} of type {type(value).__name__}, returned by tool {call.tool_name!r}, has no JSON form: {error}; '
             'return text, JSON data, a pydantic model or a dataclass'

@@ -91,8 +91,11 @@ class EventReader(Generic[Result]):
 
     async def aclose(self) -> None:
         """Same as `cancel`, if the work still goes on."""
-        if self._task is not None and not self._task.done():
+        task = self._task
+        if task is not None and not task.done():
             await self.cancel()
+        elif task is not None and not task.cancelled():
+            task.exception()  # looked at: whoever leaves without reading on does not want to know
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

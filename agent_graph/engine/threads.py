@@ -32,33 +32,39 @@ class _Threads:
         self.lock = threading.Lock()
         self.threads = 0
         self.free = 0
+        self.backlog = 0
 
     def submit(self, function: Callable[[], Any]) -> Future[Any]:
         future: Future[Any] = Future()
-        self.work.put((future, function))
-        with self.lock:
-            if self.free < self.work.qsize() and self.threads < self.bound:
+        with self.lock:  # each piece of work is counted against a free thread, a new one, or the backlog, at once
+            if self.free:
+                self.free -= 1
+            elif self.threads < self.bound:
                 self.threads += 1
                 threading.Thread(target=self._serve, name=f'agent-graph-tool-{self.threads}', daemon=True).start()
+            else:
+                self.backlog += 1
+        self.work.put((future, function))
         return future
 
     def _serve(self) -> None:
         _here.depth = self.depth
         while True:
-            with self.lock:
-                self.free += 1
             future, function = self.work.get()
-            with self.lock:
-                self.free -= 1
-            if not future.set_running_or_notify_cancel():
-                continue
-            try:
-                result = function()
-            except BaseException as error:  # the waiter decides what an exception means, SystemExit included
-                future.set_exception(error)
-            else:
-                future.set_result(result)
+            if future.set_running_or_notify_cancel():
+                try:
+                    result = function()
+                except BaseException as error:  # the waiter decides what an exception means, SystemExit included
+                    future.set_exception(error)
+                else:
+                    future.set_result(result)
+                    del result
             del future, function  # an idle thread keeps nothing of the last call alive
+            with self.lock:
+                if self.backlog:
+                    self.backlog -= 1
+                else:
+                    self.free += 1
 
 
 _pools: list[_Threads] = []

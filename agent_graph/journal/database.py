@@ -93,6 +93,7 @@ class Database:
                 _make_tables(db)
             self._use_wal(db)
             db.execute(f'PRAGMA synchronous = {self.synchronous}')
+            db.execute('PRAGMA fullfsync = ON')  # for macOS, where an ordinary flush stops at the disk's own memory
             _distrust(db)
         except BaseException:
             db.close()
@@ -133,7 +134,7 @@ class Database:
         try:
             found = int(db.execute('PRAGMA user_version').fetchone()[0])
             owner = int(db.execute('PRAGMA application_id').fetchone()[0])
-            tables = int(db.execute('SELECT count(*) FROM sqlite_schema').fetchone()[0])
+            tables = int(db.execute('SELECT count(*) FROM sqlite_master').fetchone()[0])
         finally:
             if db.in_transaction:
                 db.execute('ROLLBACK')

@@ -21,6 +21,7 @@ import pytest
 
 from agent_graph.errors import CodecError, ConfigError, JournalConflict, JournalError, JournalUnavailable
 from agent_graph.journal import CallFinished, Ended, Entered, Record, Started
+from agent_graph.journal.database import Database
 from agent_graph.journal.sqlite import SQLiteJournal
 from agent_graph.messages import ToolMessage, ToolReturnPart
 
@@ -145,6 +146,17 @@ def test_the_path_stays_the_same_when_the_folder_changes(tmp_path: Path, monkeyp
     assert (tmp_path / 'runs.db').exists()
 
 
+def test_a_name_with_signs_that_mean_something_in_addresses(tmp_path: Path) -> None:
+    path = tmp_path / 'a b?mode=memory#%41&ü.db'
+    fill(path)
+
+    async def main(journal: SQLiteJournal) -> None:
+        assert len(await journal.load('r0')) == 4
+
+    drive(path, main)
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
 def test_many_processes_may_open_a_new_file_at_once(path: Path) -> None:
     async def main() -> None:
         journals = [SQLiteJournal(path) for _ in range(8)]
@@ -161,6 +173,21 @@ def test_importing_the_journal_does_not_import_sqlite() -> None:
     root = str(Path(__file__).parents[2])
     env = {**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, [root, os.environ.get('PYTHONPATH')]))}
     assert subprocess.run([sys.executable, '-c', code], env=env, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(('synchronous', 'number'), [('FULL', 2), ('NORMAL', 1)])
+def test_how_the_writer_flushes(path: Path, synchronous: str, number: int) -> None:
+    db = Database(path, synchronous, 1.0).open_writer()
+    assert db.execute('PRAGMA synchronous').fetchone() == (number,)
+    assert db.execute('PRAGMA journal_mode').fetchone() == ('wal',)
+    db.close()
+
+
+def test_a_reader_cannot_write(path: Path) -> None:
+    db = Database(path, 'FULL', 1.0).open_reader()
+    with pytest.raises(sqlite3.OperationalError, match='readonly'):
+        db.execute('DELETE FROM runs')
+    db.close()
 
 
 # -- groups ----------------------------------------------------------------------------------------------------------
@@ -327,7 +354,7 @@ def test_a_file_that_is_no_database(path: Path) -> None:
 def test_a_database_of_another_application(path: Path) -> None:
     tamper(path, 'CREATE TABLE theirs (x)')
     refused(path, 'another application')
-    assert count(path, 'sqlite_schema') == 1
+    assert count(path, 'sqlite_master') == 1
 
 
 def test_a_file_of_a_newer_version(path: Path) -> None:

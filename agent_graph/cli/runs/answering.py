@@ -143,7 +143,9 @@ def _give(command: _Command) -> None:
 
 async def _find(journal: Journal, command: _Command) -> tuple[Stored, Pending]:
     stored = await read_run(journal, command.run)
-    return stored, find_call(await still_waiting(journal, stored.state), command.call)
+    state = stored.state
+    answered = {*state.finished, *state.decided, *state.asked}
+    return stored, find_call(await still_waiting(journal, state), command.call, answered)
 
 
 async def _record(journal: Journal, command: _Command) -> tuple[Stored, Pending]:

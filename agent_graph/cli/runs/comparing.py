@@ -16,7 +16,7 @@ from agent_graph.cli.facts import counted
 from agent_graph.cli.journals import JournalOption, JsonOption, with_journal
 from agent_graph.cli.machine import entry_data, write_json
 from agent_graph.cli.runs.reading import Stored, read_run
-from agent_graph.cli.terminal import open_terminal
+from agent_graph.cli.terminal import Terminal, open_terminal
 from agent_graph.journal import Journal
 from agent_graph.journal.entries import Entry, Paused, Record
 from agent_graph.render.walk import read
@@ -77,7 +77,8 @@ def first_difference(one: Stored, two: Stored) -> Difference | None:
         kinds = ('' if a is None else a.kind, '' if b is None else b.kind)
         if a is None or b is None or kinds[0] != kinds[1]:
             return Difference(seq, kinds, '', a and entry_data(a), b and entry_data(b))
-        return Difference(seq, kinds, *_place(entry_data(a), entry_data(b)))
+        path, left, right = _place(entry_data(a), entry_data(b))
+        return Difference(seq, kinds, path, left, right)
     return None
 
 
@@ -110,8 +111,8 @@ def _pairs(a: Any, b: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _path_diff(one: Stored, two: Stored) -> Iterator[str]:
-    paths = [path_lines(read(stored.records)) for stored in (one, two)]
-    yield from unified_diff(*paths, one.info.run_id, two.info.run_id, lineterm='')
+    a, b = path_lines(read(one.records)), path_lines(read(two.records))
+    yield from unified_diff(a, b, one.info.run_id, two.info.run_id, lineterm='')
 
 
 def _show(one: Stored, two: Stored, first: Difference | None, lines: Sequence[str]) -> None:
@@ -123,17 +124,24 @@ def _show(one: Stored, two: Stored, first: Difference | None, lines: Sequence[st
         f'the first difference is in entry {first.seq} ({_kinds(first)}){f", {first.path}" if first.path else ""}:',
         'bold',
     )
-    for name, stored, value, style in (('a', one, first.a, 'red'), ('b', two, first.b, 'green')):
-        shown = f'there is none, the run has {counted(len(stored.records), "entry")}'
-        if first.kind[name == 'b']:
-            shown = value_text(value, 500)
-        out.line(f'{name}  {stored.info.run_id}', style, indent=2)
-        out.line(shown, style, indent=5)
+    _side(out, f'a  {one.info.run_id}', 'red', _value(one, first.kind[0], first.a))
+    _side(out, f'b  {two.info.run_id}', 'green', _value(two, first.kind[1], first.b))
     out.line('')
     if not lines:
         out.line('the paths read the same at this length', 'dim')
     for line in lines:
         out.line(line.replace('\n', ' '), {'+': 'green', '-': 'red', '@': 'cyan'}.get(line[:1], ''))
+
+
+def _side(out: Terminal, name: str, style: str, value: str) -> None:
+    out.line(name, style, indent=2)
+    out.line(value, style, indent=5)
+
+
+def _value(stored: Stored, kind: str, value: Any) -> str:
+    if not kind:
+        return f'there is none, the run has {counted(len(stored.records), "entry")}'
+    return value_text(value, 500)
 
 
 def _kinds(first: Difference) -> str:

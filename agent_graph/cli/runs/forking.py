@@ -92,10 +92,10 @@ _KNOWN = (
 def read_edit(file: Path) -> Callable[[RunState], None]:
     """What a FILE of --edit changes; raises `CommandError` if it is not one."""
     try:
-        data: Any = json.loads(file.read_text(encoding='utf-8'))
+        data: object = json.loads(file.read_text(encoding='utf-8'))
     except (OSError, ValueError, RecursionError) as error:
         raise CommandError(f'--edit {str(file)!r} cannot be read: {error}') from error
-    fields: Any = {'messages': data} if isinstance(data, list) else data
+    fields: object = {'messages': cast('list[Any]', data)} if isinstance(data, list) else data
     if not isinstance(fields, dict):
         raise CommandError(f'--edit {str(file)!r} holds neither a list of messages nor an object with some')
     return _change(str(file), cast('dict[str, Any]', fields))

@@ -49,10 +49,7 @@ async def read_run(journal: Journal, given: str, at: int | None = None) -> Store
 
 async def still_waiting(journal: Journal, state: RunState) -> tuple[Pending, ...]:
     """What a run waits for, without what an inner run has been told already."""
-    waiting: list[Pending] = []
-    for pending in state.waiting:
-        if not pending.path or await _inner_waits(journal, pending):
-            waiting.append(pending)
+    waiting = [p for p in state.waiting if not p.path or await _inner_waits(journal, p)]
     return tuple(waiting)
 
 

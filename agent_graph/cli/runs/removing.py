@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from agent_graph.cli.facts import counted
 from agent_graph.cli.journals import DEFAULT_JOURNAL, JournalOption, JsonOption, RunArgument, find_run, with_journal
 from agent_graph.cli.machine import info_data, write_json
 from agent_graph.cli.terminal import open_terminal
 from agent_graph.engine.control import cancel_run
 from agent_graph.engine.lease import take
-from agent_graph.journal import Journal
+from agent_graph.errors import RunLocked
+from agent_graph.journal import Journal, Lease
 from agent_graph.journal.entries import RunInfo
 from agent_graph.journal.sqlite import SQLiteJournal
 
@@ -72,12 +72,23 @@ async def _delete(journal: Journal, given: Sequence[str]) -> list[str]:
     for info in found:
         for one in _with_inner(info, everything):
             doomed[one.run_id] = one
-    for info in doomed.values():
-        if info.status == 'running':
-            await take(journal, info.run_id)  # refused while its driver lives; afterwards nobody can take it
+    await _check_idle(journal, list(doomed.values()))
     for run_id in doomed:
         await journal.delete(run_id)
     return list(doomed)
+
+
+async def _check_idle(journal: Journal, runs: Sequence[RunInfo]) -> None:
+    """Refuse while the driver of one of these runs lives; otherwise nobody can take them any more."""
+    leases: list[Lease] = []
+    try:
+        for info in (info for info in runs if info.status == 'running'):
+            lease = await take(journal, info.run_id)
+            leases.append(lease)
+    except RunLocked:
+        for lease in leases:
+            await journal.release(lease)
+        raise
 
 
 def _with_inner(info: RunInfo, everything: Sequence[RunInfo]) -> list[RunInfo]:

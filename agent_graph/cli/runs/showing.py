@@ -145,7 +145,7 @@ def _show_end(out: Terminal, stored: Stored, waiting: tuple[Pending, ...], place
         out.line(end_text(ended), 'bold red')
     elif waiting and stored.records[-1].seq == stored.info.last_seq:
         out.line('')
-        out.line('the run waits; to answer and to go on:', 'bold yellow')
+        out.line('the run waits; answer each call with one of its commands, then resume:', 'bold yellow')
         for line in how_to_answer(place, stored.info.run_id, waiting):
             out.line(line, indent=2)
 

@@ -87,10 +87,12 @@ def chat(messages: Sequence[Message], task: Task, offered: Iterable[ToolDefiniti
             case UserMessage():
                 turns.append((True, _user_text(message.content)))
             case AssistantMessage():
-                turns += _assistant_turns(message, lines, bare=task.kind == 'call')
+                turns += _assistant_turns(message, task, lines)
             case ToolMessage(parts=parts):
                 turns.append((True, '\n'.join(_result_text(p) for p in parts)))
-    if task.tools:
+    if task.kind == 'text' and messages and isinstance(messages[-1], ToolMessage):
+        turns.append((True, 'Now answer.'))
+    elif task.tools:
         turns.append((True, _call_line(task.tools[0]) if task.kind == 'call' else _choice_text(task)))
     head: list[Message] = [SystemMessage('\n\n'.join(system))] if system else []
     return head + [UserMessage(t) if user else AssistantMessage([TextPart(t)]) for user, t in _merged(turns)]
@@ -107,15 +109,16 @@ def _merged(turns: list[tuple[bool, str]]) -> list[tuple[bool, str]]:
     return merged
 
 
-def _assistant_turns(message: AssistantMessage, lines: dict[str, str], *, bare: bool) -> list[tuple[bool, str]]:
+def _assistant_turns(message: AssistantMessage, task: Task, lines: dict[str, str]) -> list[tuple[bool, str]]:
+    """Its texts, and its calls unless words are wanted now: having seen itself write JSON, a small model goes on with it."""
     turns: list[tuple[bool, str]] = []
     for part in message.parts:
         if isinstance(part, TextPart) and part.content:
             turns.append((False, part.content))
-        elif isinstance(part, ToolCallPart):
+        elif isinstance(part, ToolCallPart) and task.kind != 'text':
             if line := lines.get(part.tool_name):
                 turns.append((True, line))
-            turns.append((False, _call_text(part, bare=bare)))
+            turns.append((False, _call_text(part, bare=task.kind == 'call')))
     return turns
 
 

@@ -68,7 +68,7 @@ async def _in_running_loop() -> _InLoop:
     here = _InLoop(loop)
     with _lock:
         for key in [key for key, other in _loops.items() if other.loop.is_closed()]:
-            del _loops[key]
+            _loops.pop(key).used.clear()
         _loops[id(loop)] = here
     await anext(here.closing)  # from here on the loop knows it
     return here

@@ -115,11 +115,24 @@ def test_results_that_are_none_say_so() -> None:
             ]
         ),
     ]
-    assert turns(chat(history, Task('text'), ())) == [
+    results = 'Problem with look_up: no such city\nResult of gone: 3\nsee also'
+    assert turns(chat(history, Task('value', output=OUTPUT), ())) == [
         ('user', 'a\nb'),
         ('assistant', 'I look.\n{"tool": "look_up", "arguments": {"city": "X"}}\n{"tool": "gone", "arguments": {}}'),
-        ('user', 'Problem with look_up: no such city\nResult of gone: 3\nsee also'),
+        ('user', results),
     ]
+    assert turns(chat(history, Task('text'), ())) == [
+        ('user', 'a\nb'),
+        ('assistant', 'I look.'),
+        ('user', f'{results}\nNow answer.'),
+    ]
+
+
+def test_words_are_asked_for_without_showing_calls() -> None:
+    assert turns(chat(HISTORY, Task('text'), ()))[1:] == [
+        ('user', 'How high is Quito?\nResult of look_up: {"metres": 2850}\nNow answer.')
+    ]
+    assert turns(chat([UserMessage('Hi')], Task('text'), (LOOK,))) == [('user', 'Hi')]
 
 
 def test_files_are_refused() -> None:
