@@ -127,6 +127,7 @@ class Agent(Generic[Deps, Output]):
         self._plans: dict[Any, Plan] = {}
         self._inferred: tuple[str, Model] | None = None
         self._waiting: MemoryJournal | None = None
+        self._frozen = False
 
     def __repr__(self) -> str:
         return (
@@ -147,6 +148,7 @@ class Agent(Generic[Deps, Output]):
         self._open_to_change('a tool')
 
         def register(fn: F) -> F:
+            self._open_to_change('a tool')
             self._tools.append(Tool(fn, **options).check())
             return fn
 
@@ -526,6 +528,7 @@ class Agent(Generic[Deps, Output]):
     def _make_plan(self, output_type: Any, tools: Sequence[Tool | Callable[..., Any]]) -> Plan:
         from agent_graph.output_plan import plan_output  # loads pydantic, so at the first run
 
+        self._frozen = True
         output = plan_output(output_type)
         by_name: dict[str, Tool] = {}
         for item in tools:
@@ -552,7 +555,7 @@ class Agent(Generic[Deps, Output]):
         )
 
     def _open_to_change(self, what: str) -> None:
-        if self._plan is not None or self._plans:
+        if self._frozen:
             raise ConfigError(
                 f'{what} cannot be added: the agent has run already; register everything before the first run'
             )

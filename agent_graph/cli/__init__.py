@@ -16,6 +16,7 @@ from agent_graph.cli.exits import CommandError, Exit
 from agent_graph.cli.graph import graph
 from agent_graph.cli.run import run
 from agent_graph.cli.runs import runs
+from agent_graph.cli.step import step
 from agent_graph.cli.terminal import printable
 
 __all__ = ['app', 'main']
@@ -28,6 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(run)
+app.command()(step)
 app.command()(graph)
 app.add_typer(runs, name='runs')
 

@@ -17,7 +17,16 @@ from agent_graph.engine.effects import new_run_id
 from agent_graph.model import Model
 from agent_graph.pending import Confirm
 
-__all__ = ['DepsOption', 'ModelOption', 'NoStreamOption', 'OwnJournalOption', 'TracebackOption', 'run']
+__all__ = [
+    'ConfirmOption',
+    'DepsOption',
+    'ModelOption',
+    'NoStreamOption',
+    'OwnJournalOption',
+    'TracebackOption',
+    'model_text',
+    'run',
+]
 
 ModelOption = Annotated[
     str | None,
@@ -44,6 +53,10 @@ OwnJournalOption = Annotated[
         show_default=False,
     ),
 ]
+ConfirmOption = Annotated[
+    Confirm,
+    typer.Option('--confirm', help='Which tool calls wait for approval: those whose tool says so, all, or none.'),
+]
 NoStreamOption = Annotated[bool, typer.Option('--no-stream', help='Show nothing until the run has ended.')]
 TracebackOption = Annotated[bool, typer.Option('--traceback', help='With an error, show where it was raised.')]
 
@@ -56,9 +69,7 @@ def run(
     model: ModelOption = None,
     deps: DepsOption = None,
     journal: OwnJournalOption = None,
-    confirm: Annotated[
-        Confirm, typer.Option(help='Which tool calls wait for approval: those whose tool says so, all, or none.')
-    ] = 'per_tool',
+    confirm: ConfirmOption = 'per_tool',
     as_json: Annotated[
         bool, typer.Option('--json', help='One JSON object a line: every event, then a report.')
     ] = False,

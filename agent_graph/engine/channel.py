@@ -38,7 +38,7 @@ class EventQueue:
             return None
         event = await self._queue.get()
         if event is None:
-            self._try_put(None)  # for whoever else reads this queue
+            self._put_end()  # for whoever else reads this queue
         return event
 
     async def end(self) -> None:
@@ -62,6 +62,11 @@ class EventQueue:
         self.closed = True
         while not self._queue.empty():
             self._queue.get_nowait()
+        self._put_end()
+
+    def _put_end(self) -> None:
+        if not self._queue.full():
+            self._queue.put_nowait(None)
 
 
 class Sink:

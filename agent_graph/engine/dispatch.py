@@ -20,10 +20,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent_graph.engine import tool_calls
+from agent_graph.engine.budget import ActiveCall
 from agent_graph.engine.plan import RunDeps
 from agent_graph.engine.response import cut_call, is_empty, refused, text_of
 from agent_graph.engine.validators import run_validators, takes_context
-from agent_graph.errors import ArgumentsError, ModelRetry, ToolFailed, UnexpectedModelBehavior
+from agent_graph.errors import ArgumentsError, ModelRetry, UnexpectedModelBehavior
 from agent_graph.events import OutputToolCallEvent, OutputToolResultEvent
 from agent_graph.journal.entries import CallFinished, CallStarted
 from agent_graph.messages import AssistantMessage, JsonValue, ToolCallPart, ToolMessage, ToolReturnPart, UserMessage
@@ -300,32 +301,30 @@ async def _output_value(deps: RunDeps, tool: OutputTool, call: ToolCallPart) -> 
     if call.tool_call_id in deps.state.started:  # in flight when the process died: never run twice
         raise ModelRetry(INTERRUPTED)
     await deps.effects.record(CallStarted(call.tool_call_id, call.tool_name, call.args, output=True))
+    active = ActiveCall(deps, call.tool_call_id, deps.around)
     try:
-        value = await _call_output_function(deps, tool, call, value)
+        value = await _call_output_function(deps, tool, active, value)
     except ModelRetry as error:
         part = ToolReturnPart(call.tool_name, clean_text(error.message), call.tool_call_id, 'retry')
-        await deps.effects.record(CallFinished(part))
+        await deps.effects.record(CallFinished(part, active.usage(), tuple(active.spends)))
         raise
     except Exception as error:
         text = f'The output function raised {type(error).__name__} and the run was stopped.'
-        await deps.effects.record(CallFinished(ToolReturnPart(call.tool_name, text, call.tool_call_id, 'failed')))
-        raise ToolFailed(
-            f'output function {call.tool_name!r} raised {type(error).__name__}: {error}. Raise ModelRetry in it to let the '
-            'model try again instead',
-            tool_name=call.tool_name,
-            tool_call_id=call.tool_call_id,
-        ) from error
+        part = ToolReturnPart(call.tool_name, text, call.tool_call_id, 'failed')
+        await deps.effects.record(CallFinished(part, active.usage(), tuple(active.spends)))
+        raise tool_calls.failure(deps, f'output function {call.tool_name!r}', call, error) from error
     _, stored = plan.output.dump(value)
-    await deps.effects.record(CallFinished(ToolReturnPart(call.tool_name, ACCEPTED, call.tool_call_id), output=stored))
+    part = ToolReturnPart(call.tool_name, ACCEPTED, call.tool_call_id)
+    await deps.effects.record(CallFinished(part, active.usage(), tuple(active.spends), stored))
     return await run_validators(deps, value), stored
 
 
-async def _call_output_function(deps: RunDeps, tool: OutputTool, call: ToolCallPart, arguments: dict[str, Any]) -> Any:
+async def _call_output_function(deps: RunDeps, tool: OutputTool, active: ActiveCall, arguments: dict[str, Any]) -> Any:
     schema = tool.schema
     assert schema is not None
     args, kwargs = schema.bind(arguments)
     if schema.takes_context:
         args = (deps.context(retry=deps.state.output_retries, max_retries=deps.plan.output_retries), *args)
     work = deps.effects.call(schema.function, args, kwargs, is_async=schema.is_async)
-    value: Any = await deps.effects.task(tool_calls.inside(deps, call.tool_call_id, work))
+    value: Any = await deps.effects.task(tool_calls.inside(active, work))
     return value

@@ -23,19 +23,24 @@ __all__ = ['cancelled', 'complete', 'failed', 'fill', 'in_time', 'pause', 'stop'
 
 async def in_time(deps: RunDeps, node: Any, ctx: Any, deadline: float) -> Any:
     """Run a node, but not past the run's deadline (Unix seconds)."""
-    scope = asyncio.timeout_at(asyncio.get_running_loop().time() + deadline - deps.effects.now())
+    left = deadline - deps.effects.now()
+    if left <= 0:
+        raise _late(deps)
+    scope = asyncio.timeout(left)
     try:
         async with scope:
             return await node.run(ctx)
     except TimeoutError:
         if not scope.expired():
             raise
-        bound = deps.state.limits.time_limit if deps.state.limits is not None else None
-        raise UsageLimitExceeded(
-            f'time_limit={bound} s is over; raise it, or give the run less to do',
-            limit='time_limit',
-            budget=deps.budget,
-        ) from None
+        raise _late(deps) from None
+
+
+def _late(deps: RunDeps) -> UsageLimitExceeded:
+    bound = deps.state.limits.time_limit if deps.state.limits is not None else None
+    return UsageLimitExceeded(
+        f'time_limit={bound} s is over; raise it, or give the run less to do', limit='time_limit', budget=deps.budget
+    )
 
 
 async def cancelled(deps: RunDeps) -> Exception | None:

@@ -70,32 +70,57 @@ async def take(journal: Journal, run_id: str) -> Lease:
 
 
 class Keeper:
-    """Renews a run's lease while it is driven, and stops the driver when the run has another owner."""
+    """Has a run's lease renewed while it is driven, and stops the driver when the run has another owner."""
+
+    __slots__ = ('_deps', '_rounds', 'lost')
 
     def __init__(self, deps: Handles) -> None:
         self._deps = deps
-        self._task: asyncio.Task[None] | None = None
-        self._timer = deps.effects.loop.call_later(RENEW_SECONDS, self._due)
         self.lost = False
+        loop = deps.effects.loop
+        self._rounds = rounds = _rounds[loop] if loop in _rounds else _Rounds(loop)
+        rounds.keepers.add(self)
 
-    def _due(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._renew())
+    def stop(self) -> None:
+        """The run is driven no more."""
+        self._rounds.keepers.discard(self)
 
-    async def _renew(self) -> None:
+    async def renew(self) -> None:
+        """Say that the driver lives; cancel it if the run has been taken over."""
         effects = self._deps.effects
         try:
             effects.lease = await effects.journal.renew(effects.lease, ttl=LEASE_SECONDS)
         except JournalConflict:
             self.lost = True
+            self.stop()
             if self._deps.driver is not None:
                 self._deps.driver.cancel()
-            return
         except JournalError:
             pass  # the next write says it better, and the lease lasts for some more tries
-        self._timer = asyncio.get_running_loop().call_later(RENEW_SECONDS, self._due)
 
-    def stop(self) -> None:
-        """The run is driven no more."""
-        self._timer.cancel()
-        if self._task is not None:
-            self._task.cancel()
+
+class _Rounds:
+    """One timer for all runs driven in an event loop; there is none while no run is driven."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.keepers: set[Keeper] = set()
+        self.task: asyncio.Task[None] | None = None
+        self.timer = loop.call_later(RENEW_SECONDS, self.begin)
+        for gone in [other for other in _rounds if other.is_closed()]:
+            _rounds.pop(gone, None)
+        _rounds[loop] = self
+
+    def begin(self) -> None:
+        if self.keepers:
+            self.task = self.loop.create_task(self.go())
+        else:
+            _rounds.pop(self.loop, None)
+
+    async def go(self) -> None:
+        await asyncio.gather(*(keeper.renew() for keeper in list(self.keepers)))
+        self.timer = self.loop.call_later(RENEW_SECONDS, self.begin)
+
+
+_rounds: dict[asyncio.AbstractEventLoop, _Rounds] = {}
+"""Per event loop; each only touched from its own thread."""

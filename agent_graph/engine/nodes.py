@@ -59,7 +59,10 @@ class UserPrompt(BaseNode[RunState, RunDeps, FinalResult]):
 
     async def run(self, ctx: Ctx) -> Annotated[ModelRequest, Edge(label='instructions and prompt')]:
         deps = ctx.deps
-        await enter(deps, Entered('UserPrompt'))
+        if deps.entered:  # resumed
+            deps.entered = False
+        else:
+            await enter(deps, Entered('UserPrompt'))
         system = await request.system_messages(deps)
         message = request.first_message(ctx.state)
         if message is None and not system and not ctx.state.messages:

@@ -30,7 +30,7 @@ from agent_graph.tools import RunContext, Tool, ToolReturn
 if TYPE_CHECKING:
     from agent_graph.tools.schema import FunctionSchema
 
-__all__ = ['Call', 'inside', 'look_at', 'reserve', 'run_all', 'show_refused', 'tool_context']
+__all__ = ['Call', 'failure', 'inside', 'look_at', 'reserve', 'run_all', 'show_refused', 'tool_context']
 
 T = TypeVar('T')
 
@@ -278,16 +278,20 @@ async def _answer(deps: RunDeps, call: Call) -> ToolAnswer | tuple[Pending, ...]
         if (stopped := _limit_around(deps, call, error)) is not None:
             return stopped
         await _record_failure(deps, call, error)
-        if isinstance(error, UsageLimitExceeded) and any(b is error.budget for b in deps.budget.chain()):
-            raise UsageLimitExceeded(str(error), limit=error.limit, budget=error.budget) from error
-        if isinstance(error, RunCancelled):
-            raise RunCancelled(f'tool {part.tool_name!r} ended with a cancelled run inside it') from error
-        raise ToolFailed(
-            f'tool {part.tool_name!r} raised {type(error).__name__}: {error}. Raise ModelRetry in the tool to let the model '
-            'try again instead',
-            tool_name=part.tool_name,
-            tool_call_id=part.tool_call_id,
-        ) from error
+        raise failure(deps, f'tool {part.tool_name!r}', part, error) from error
+
+
+def failure(deps: RunDeps, what: str, part: ToolCallPart, error: Exception) -> Exception:
+    """The error a run ends with because user code in a call raised `error`."""
+    if isinstance(error, UsageLimitExceeded) and any(b is error.budget for b in deps.budget.chain()):
+        return UsageLimitExceeded(str(error), limit=error.limit, budget=error.budget)
+    if isinstance(error, RunCancelled):
+        return RunCancelled(f'{what} ended with a cancelled run inside it')
+    return ToolFailed(
+        f'{what} raised {type(error).__name__}: {error}. Raise ModelRetry in it to let the model try again instead',
+        tool_name=part.tool_name,
+        tool_call_id=part.tool_call_id,
+    )
 
 
 def _limit_around(deps: RunDeps, call: Call, error: Exception) -> ToolAnswer | None:
@@ -347,7 +351,7 @@ async def _drain(deps: RunDeps, call: Call, args: tuple[Any, ...], kwargs: dict[
     return result
 
 
-async def inside(deps: RunDeps, call_id: str, work: Awaitable[T]) -> T:
-    """Do `work` as part of a call, in a task of its own: runs started in it are counted with this run's limits."""
-    active_call.set(ActiveCall(deps, call_id, deps.around))
+async def inside(active: ActiveCall, work: Awaitable[T]) -> T:
+    """Do `work` as part of a call, in a task of its own: runs started in it are counted there."""
+    active_call.set(active)
     return await work

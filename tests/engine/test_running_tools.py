@@ -60,7 +60,7 @@ class Gauge:
 def test_parallel_and_stored_in_call_order() -> None:
     async def main() -> None:
         async def work(n: int) -> int:
-            await asyncio.sleep(0.001 * (20 - n))
+            await asyncio.sleep(0.01 * (20 - n))
             return n
 
         calls = [call('work', {'n': n}, f'c{n}') for n in range(20)]

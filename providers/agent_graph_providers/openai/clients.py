@@ -48,6 +48,12 @@ class _InLoop:
             with suppress(Exception):  # it is no matter of the request that comes next
                 await client.close()
 
+    def drop(self) -> None:
+        """The loop is closed and nothing can be closed in it any more: let go of everything, the generator's cycle too."""
+        self.used.clear()
+        self.left.clear()
+        del self.closing
+
     async def _close_at_end(self) -> AsyncGenerator[None]:
         try:
             yield
@@ -68,7 +74,7 @@ async def _in_running_loop() -> _InLoop:
     here = _InLoop(loop)
     with _lock:
         for key in [key for key, other in _loops.items() if other.loop.is_closed()]:
-            _loops.pop(key).used.clear()
+            _loops.pop(key).drop()
         _loops[id(loop)] = here
     await anext(here.closing)  # from here on the loop knows it
     return here

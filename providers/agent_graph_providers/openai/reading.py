@@ -39,7 +39,7 @@ async def read_answer(response: Response, answer: Answer, asked: Asked, timeout:
         try:
             await _stream(pieces, answer, asked, timeout)
         finally:
-            await pieces.aclose()
+            await pieces.aclose()  # else the loop would start a task to do it
         return
     async with asyncio.timeout(timeout):
         body = await response.aread()

@@ -26,13 +26,9 @@ class SSE:
 
     def feed(self, piece: bytes) -> list[Event]:
         """The events completed by these bytes."""
-        # A carriage return at the very end may be the first half of CRLF, so it waits for the next byte.
+        # A carriage return at the very end may be the first half of CRLF, so it waits for what comes next.
         end = max(piece.rfind(b'\n'), piece.rfind(b'\r', 0, -1)) + 1
         held = self._pending
-        if held and held[-1].endswith(b'\r') and piece:
-            end = end or (1 if piece[0] == 10 else 0)
-            if not end:
-                piece, end = b'\n' + piece, 1  # the held carriage return was a whole line ending
         if not end:
             if piece:
                 held.append(piece)

@@ -341,6 +341,24 @@ class TestLeavingEarly:
 
         asyncio.run(main())
 
+    def test_no_task_is_left_to_clean_up(self) -> None:
+        async def main() -> None:
+            body = [event(piece({'content': 'x'})), event({'error': {'message': 'overloaded'}}), event(piece())]
+            async with Loopback([Reply(body, headers=SSE, delay=0.02)]) as loopback:
+                model = OpenAIModel('m', base_url=loopback.url, api_key=KEY)
+                loop, made = asyncio.get_running_loop(), list[str]()
+                with pytest.raises(ModelHTTPError):
+                    await ask(model)
+                loop.set_task_factory(
+                    lambda loop, coro, **kwargs: (made.append(str(coro)), asyncio.Task(coro, loop=loop, **kwargs))[1]
+                )
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+                loop.set_task_factory(None)
+                assert made == []
+
+        asyncio.run(main())
+
     def test_a_connection_is_used_again_after_a_stream(self) -> None:
         async def main() -> None:
             replies = [sse_reply([piece({'content': 'x'}, 'stop')]), json_reply(plain({'content': 'x'}))]
