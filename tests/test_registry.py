@@ -28,7 +28,8 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
             '\n'.join(['Metadata-Version: 2.1', 'Name: acme-models', 'Version: 1.0', *lines, ''])
         )
         points = [f'{name} = {target}' for name, target in entries.items()]
-        (info / 'entry_points.txt').write_text('\n'.join([f'[{GROUP}]', *points, '']))
+        text = [f'[{GROUP}]', *points, '[another.group]', 'stranger = acme_models_module:acme', '']
+        (info / 'entry_points.txt').write_text('\n'.join(text))
         (tmp_path / 'acme_models_module.py').write_text(module)
         monkeypatch.setattr(sys, 'path', [str(tmp_path), *sys.path])
         monkeypatch.delitem(sys.modules, 'acme_models_module', raising=False)
@@ -67,6 +68,12 @@ def test_an_unknown_provider_names_those_installed_and_the_extra(install: Instal
     install({'acme': 'acme_models_module:acme'}, MODULE, extras=('zenith',))
     with pytest.raises(ConfigError, match=r"no provider 'zenith'.*acme.*pip install 'acme-models\[zenith\]'"):
         infer_model('zenith:x')
+
+
+def test_other_groups_are_none_of_its_business(install: Install) -> None:
+    install({'acme': 'acme_models_module:acme'}, MODULE)
+    with pytest.raises(ConfigError, match="no provider 'stranger'"):
+        infer_model('stranger:x')
 
 
 def test_a_near_miss_is_suggested(install: Install) -> None:

@@ -7,8 +7,10 @@ from collections.abc import Collection, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
 from agent_graph.cli.dialog import Dialog
-from agent_graph.cli.exits import CommandError
+from agent_graph.cli.exits import CommandError, one_line
 from agent_graph.cli.facts import call_path
+from agent_graph.engine.answers import entry_for
+from agent_graph.errors import AnswerError
 from agent_graph.pending import Answer, Pending, PendingKind, ToolApproved, ToolDenied
 from agent_graph.render.wording import call_text, value_text, waiting_text
 from agent_graph.tools import ToolReturn
@@ -132,10 +134,13 @@ async def _decide(dialog: Dialog, pending: Pending) -> ToolApproved | ToolDenied
         if more is None:
             return None
         try:
-            args = more if verb == 'approve' and question else None
-            return given_answer(verb, pending, text=more, args=args)
+            given = given_answer(verb, pending, text=more, args=more if verb == 'approve' and question else None)
+            entry_for(pending, given, None)  # the engine's own check, all but that of new arguments by the tool
+            return given
         except CommandError as error:
             dialog.out.line(error.message)
+        except AnswerError as error:
+            dialog.out.line(one_line(error))
 
 
 def _further(reason: PendingKind, key: str) -> tuple[Verb | None, str]:

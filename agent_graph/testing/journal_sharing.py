@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from threading import Thread
+from threading import Event, Thread
 
 from agent_graph.errors import JournalConflict, JournalError, RunExists, RunLocked, UnknownRun
 from agent_graph.journal import Entered, Journal, Record
@@ -188,18 +188,22 @@ class FollowTests(JournalTest):
             journal = self.make()
             lease = await journal.create('r', first(), owner='me', ttl=TTL)
             found: list[Record] = []
+            begun = Event()
 
-            def follow() -> None:
-                found.extend(asyncio.run(soon(collect(journal.follow('r')))))
+            async def follow() -> None:
+                async for record in journal.follow('r'):
+                    found.append(record)
+                    begun.set()
 
-            reader = Thread(target=follow)
+            reader = Thread(target=asyncio.run, args=(soon(follow()),))
             reader.start()
-            for n in range(2, 20):
+            await asyncio.to_thread(begun.wait, 20)
+            for n in range(2, 6):
+                await asyncio.sleep(0.02)  # the follower has read all and waits
                 await journal.append('r', steps(n), epoch=lease.epoch)
-                await asyncio.sleep(0.001)
-            await journal.append('r', last(20), epoch=lease.epoch)
-            await asyncio.to_thread(reader.join, 30)
-            assert seqs(found) == list(range(1, 21))
+            await journal.append('r', last(6), epoch=lease.epoch)
+            await asyncio.to_thread(reader.join, 10)
+            assert seqs(found) == [1, 2, 3, 4, 5, 6]
             await journal.aclose()
 
         asyncio.run(main())

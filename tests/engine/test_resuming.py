@@ -80,7 +80,7 @@ def _agent(journal: Journal, ran: list[int]) -> Agent[None, str]:
         ran.append(n)
         return n * 10
 
-    return Agent(FunctionModel(_answer), name='resumed', tools=[a], journal=journal, instructions='be brief')
+    return Agent(FunctionModel(_answer), name='resumed', tools=[Tool(a, on_crash="never")], journal=journal, instructions="be brief")
 
 
 @JOURNALS

@@ -16,7 +16,7 @@ from agent_graph.errors import ConfigError
 if TYPE_CHECKING:
     from agent_graph_providers.openai.model import OpenAIModel
 
-__all__ = ['SERVERS', 'Server']
+__all__ = ['ALIBABA', 'AZURE', 'BEDROCK_MANTLE', 'CEREBRAS', 'CRUSOE', 'DEEPSEEK', 'FIREWORKS', 'GOOGLE_OPENAI_COMPAT', 'GROQ', 'HEROKU', 'HUGGINGFACE', 'LITELLM_PROXY', 'LLAMACPP', 'LMSTUDIO', 'MISTRAL', 'MOONSHOTAI', 'OLLAMA', 'OPENAI', 'OPENROUTER', 'PERPLEXITY', 'SERVERS', 'SNOWFLAKE', 'TOGETHER', 'VLLM', 'XAI', 'ZAI', 'Server']
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,129 +77,129 @@ def _local(name: str, base_url: str, env: str, *, thinking: frozenset[str] = fro
     )
 
 
-_ROWS = (
-    Server(
-        name='openai',
-        base_url='https://api.openai.com/v1',
-        base_url_env='OPENAI_BASE_URL',
-        key_env='OPENAI_API_KEY',
-        fields=_COMPLETION_TOKENS,
-        think_tags=False,
-        refusal=True,
-    ),
-    Server(
-        name='azure',
-        base_url_env='AZURE_OPENAI_ENDPOINT',
-        key_env='AZURE_OPENAI_API_KEY',
-        fields=_COMPLETION_TOKENS,
-        think_tags=False,
-        refusal=True,
-        azure=True,
-    ),
-    _local('ollama', 'http://127.0.0.1:11434/v1', 'OLLAMA', thinking=_REASONING),
-    _local('vllm', 'http://127.0.0.1:8000/v1', 'VLLM', thinking=frozenset({'reasoning', 'reasoning_content'})),
-    _local('llamacpp', 'http://127.0.0.1:8080/v1', 'LLAMACPP', thinking=_REASONING_CONTENT),
-    _local('lmstudio', 'http://127.0.0.1:1234/v1', 'LMSTUDIO'),
-    _local('litellm_proxy', 'http://127.0.0.1:4000', 'LITELLM_PROXY', thinking=_REASONING_CONTENT),
-    Server(
-        name='openrouter',
-        base_url='https://openrouter.ai/api/v1',
-        key_env='OPENROUTER_API_KEY',
-        fields=MappingProxyType(_EFFORT),
-        thinking=frozenset({'reasoning', 'reasoning_details'}),
-    ),
-    Server(
-        name='groq',
-        base_url='https://api.groq.com/openai/v1',
-        key_env='GROQ_API_KEY',
-        fields=_COMPLETION_TOKENS,
-        thinking=_REASONING,
-    ),
-    Server(
-        name='mistral',
-        base_url='https://api.mistral.ai/v1',
-        key_env='MISTRAL_API_KEY',
-        fields=MappingProxyType({'seed': 'random_seed'}),
-        stream_usage=False,  # it refuses the option and sends usage with the last chunk anyway
-        thinking=frozenset({'thinking'}),
-    ),
-    Server(
-        name='deepseek',
-        base_url='https://api.deepseek.com',
-        key_env='DEEPSEEK_API_KEY',
-        json_schema=False,
-        thinking=_REASONING_CONTENT,  # beside tool calls it insists on having it back
-    ),
-    Server(name='together', base_url='https://api.together.xyz/v1', key_env='TOGETHER_API_KEY', thinking=_REASONING),
-    Server(name='xai', base_url='https://api.x.ai/v1', key_env='XAI_API_KEY', provider='x-ai'),
-    Server(
-        name='cerebras',
-        base_url='https://api.cerebras.ai/v1',
-        key_env='CEREBRAS_API_KEY',
-        fields=_COMPLETION_TOKENS,
-        thinking=_REASONING,
-    ),
-    Server(
-        name='alibaba',
-        base_url='https://dashscope-intl.aliyuncs.com/compatible-mode/v1',
-        key_env='DASHSCOPE_API_KEY',
-        base_url_env='DASHSCOPE_BASE_URL',
-        thinking=_REASONING_CONTENT,
-    ),
-    Server(
-        name='bedrock_mantle',
-        base_url='https://bedrock-mantle.us-east-1.api.aws/v1',
-        base_url_env='BEDROCK_MANTLE_BASE_URL',
-        key_env='AWS_BEARER_TOKEN_BEDROCK',
-        provider='aws',
-    ),
-    Server(
-        name='crusoe',
-        base_url='https://managed-inference-api-proxy.crusoecloud.com/v1',
-        base_url_env='CRUSOE_BASE_URL',
-        key_env='CRUSOE_API_KEY',
-        thinking=_REASONING,
-    ),
-    Server(name='fireworks', base_url='https://api.fireworks.ai/inference/v1', key_env='FIREWORKS_API_KEY'),
-    Server(
-        name='google_openai_compat',
-        base_url='https://generativelanguage.googleapis.com/v1beta/openai',
-        key_env='GEMINI_API_KEY',
-        provider='google',
-        dialect='google',
-        think_tags=False,
-        extra_content=True,  # thought signatures travel in it
-    ),
-    Server(
-        name='heroku',
-        base_url='https://us.inference.heroku.com/v1',
-        base_url_env='HEROKU_INFERENCE_URL',
-        key_env='HEROKU_INFERENCE_KEY',
-    ),
-    Server(name='huggingface', base_url='https://router.huggingface.co/v1', key_env='HF_TOKEN'),
-    Server(
-        name='moonshotai',
-        base_url='https://api.moonshot.ai/v1',
-        key_env='MOONSHOT_API_KEY',
-        base_url_env='MOONSHOT_BASE_URL',
-        thinking=_REASONING_CONTENT,
-    ),
-    Server(name='perplexity', base_url='https://api.perplexity.ai', key_env='PERPLEXITY_API_KEY'),
-    Server(
-        name='snowflake',
-        base_url_env='SNOWFLAKE_BASE_URL',
-        key_env='SNOWFLAKE_TOKEN',
-        fields=MappingProxyType({**_COMPLETION_TOKENS, **_EFFORT}),
-        thinking=frozenset({'reasoning_details'}),
-    ),
-    Server(
-        name='zai',
-        base_url='https://api.z.ai/api/paas/v4',
-        key_env='ZAI_API_KEY',
-        base_url_env='ZAI_BASE_URL',
-        thinking=_REASONING_CONTENT,
-    ),
+OPENAI = Server(
+    name='openai',
+    base_url='https://api.openai.com/v1',
+    base_url_env='OPENAI_BASE_URL',
+    key_env='OPENAI_API_KEY',
+    fields=_COMPLETION_TOKENS,
+    think_tags=False,
+    refusal=True,
+)
+AZURE = Server(
+    name='azure',
+    base_url_env='AZURE_OPENAI_ENDPOINT',
+    key_env='AZURE_OPENAI_API_KEY',
+    fields=_COMPLETION_TOKENS,
+    think_tags=False,
+    refusal=True,
+    azure=True,
+)
+OLLAMA = _local('ollama', 'http://127.0.0.1:11434/v1', 'OLLAMA', thinking=_REASONING)
+VLLM = _local('vllm', 'http://127.0.0.1:8000/v1', 'VLLM', thinking=frozenset({'reasoning', 'reasoning_content'}))
+LLAMACPP = _local('llamacpp', 'http://127.0.0.1:8080/v1', 'LLAMACPP', thinking=_REASONING_CONTENT)
+LMSTUDIO = _local('lmstudio', 'http://127.0.0.1:1234/v1', 'LMSTUDIO')
+LITELLM_PROXY = _local('litellm_proxy', 'http://127.0.0.1:4000', 'LITELLM_PROXY', thinking=_REASONING_CONTENT)
+OPENROUTER = Server(
+    name='openrouter',
+    base_url='https://openrouter.ai/api/v1',
+    key_env='OPENROUTER_API_KEY',
+    fields=MappingProxyType(_EFFORT),
+    thinking=frozenset({'reasoning', 'reasoning_details'}),
+)
+GROQ = Server(
+    name='groq',
+    base_url='https://api.groq.com/openai/v1',
+    key_env='GROQ_API_KEY',
+    fields=_COMPLETION_TOKENS,
+    thinking=_REASONING,
+)
+MISTRAL = Server(
+    name='mistral',
+    base_url='https://api.mistral.ai/v1',
+    key_env='MISTRAL_API_KEY',
+    fields=MappingProxyType({'seed': 'random_seed'}),
+    stream_usage=False,  # it refuses the option and sends usage with the last chunk anyway
+    thinking=frozenset({'thinking'}),
+)
+DEEPSEEK = Server(
+    name='deepseek',
+    base_url='https://api.deepseek.com',
+    key_env='DEEPSEEK_API_KEY',
+    json_schema=False,
+    thinking=_REASONING_CONTENT,  # beside tool calls it insists on having it back
+)
+TOGETHER = Server(name='together', base_url='https://api.together.xyz/v1', key_env='TOGETHER_API_KEY', thinking=_REASONING)
+XAI = Server(name='xai', base_url='https://api.x.ai/v1', key_env='XAI_API_KEY', provider='x-ai')
+CEREBRAS = Server(
+    name='cerebras',
+    base_url='https://api.cerebras.ai/v1',
+    key_env='CEREBRAS_API_KEY',
+    fields=_COMPLETION_TOKENS,
+    thinking=_REASONING,
+)
+ALIBABA = Server(
+    name='alibaba',
+    base_url='https://dashscope-intl.aliyuncs.com/compatible-mode/v1',
+    key_env='DASHSCOPE_API_KEY',
+    base_url_env='DASHSCOPE_BASE_URL',
+    thinking=_REASONING_CONTENT,
+)
+BEDROCK_MANTLE = Server(
+    name='bedrock_mantle',
+    base_url='https://bedrock-mantle.us-east-1.api.aws/v1',
+    base_url_env='BEDROCK_MANTLE_BASE_URL',
+    key_env='AWS_BEARER_TOKEN_BEDROCK',
+    provider='aws',
+)
+CRUSOE = Server(
+    name='crusoe',
+    base_url='https://managed-inference-api-proxy.crusoecloud.com/v1',
+    base_url_env='CRUSOE_BASE_URL',
+    key_env='CRUSOE_API_KEY',
+    thinking=_REASONING,
+)
+FIREWORKS = Server(name='fireworks', base_url='https://api.fireworks.ai/inference/v1', key_env='FIREWORKS_API_KEY')
+GOOGLE_OPENAI_COMPAT = Server(
+    name='google_openai_compat',
+    base_url='https://generativelanguage.googleapis.com/v1beta/openai',
+    key_env='GEMINI_API_KEY',
+    provider='google',
+    dialect='google',
+    think_tags=False,
+    extra_content=True,  # thought signatures travel in it
+)
+HEROKU = Server(
+    name='heroku',
+    base_url='https://us.inference.heroku.com/v1',
+    base_url_env='HEROKU_INFERENCE_URL',
+    key_env='HEROKU_INFERENCE_KEY',
+)
+HUGGINGFACE = Server(name='huggingface', base_url='https://router.huggingface.co/v1', key_env='HF_TOKEN')
+MOONSHOTAI = Server(
+    name='moonshotai',
+    base_url='https://api.moonshot.ai/v1',
+    key_env='MOONSHOT_API_KEY',
+    base_url_env='MOONSHOT_BASE_URL',
+    thinking=_REASONING_CONTENT,
+)
+PERPLEXITY = Server(name='perplexity', base_url='https://api.perplexity.ai', key_env='PERPLEXITY_API_KEY')
+SNOWFLAKE = Server(
+    name='snowflake',
+    base_url_env='SNOWFLAKE_BASE_URL',
+    key_env='SNOWFLAKE_TOKEN',
+    fields=MappingProxyType({**_COMPLETION_TOKENS, **_EFFORT}),
+    thinking=frozenset({'reasoning_details'}),
+)
+ZAI = Server(
+    name='zai',
+    base_url='https://api.z.ai/api/paas/v4',
+    key_env='ZAI_API_KEY',
+    base_url_env='ZAI_BASE_URL',
+    thinking=_REASONING_CONTENT,
 )
 
-SERVERS: Mapping[str, Server] = MappingProxyType({row.name: row for row in _ROWS})
+SERVERS: Mapping[str, Server] = MappingProxyType(
+    {row.name: row for row in (OPENAI, AZURE, OLLAMA, VLLM, LLAMACPP, LMSTUDIO, LITELLM_PROXY, OPENROUTER, GROQ, MISTRAL, DEEPSEEK, TOGETHER, XAI, CEREBRAS, ALIBABA, BEDROCK_MANTLE, CRUSOE, FIREWORKS, GOOGLE_OPENAI_COMPAT, HEROKU, HUGGINGFACE, MOONSHOTAI, PERPLEXITY, SNOWFLAKE, ZAI)}
+)
 """Every known server by the prefix of its models."""

@@ -471,6 +471,20 @@ class TestAnswer:
         ]
         assert answer(events, server='openrouter').parts == got.parts
 
+    def test_pieces_of_sealed_reasoning_are_joined_only_to_their_own_block(self) -> None:
+        def block(index: int, text: str, **fields: Any) -> dict[str, Any]:
+            return piece({'reasoning_details': [{'type': 'reasoning.text', 'index': index, 'text': text, **fields}]})
+
+        events = [block(0, 'a'), block(0, 'b', signature='S0'), block(0, 'c'), block(1, 'd'), block(1, 'e')]
+        (part,) = answer([*events, piece(finish='stop')], server='openrouter').parts
+        assert isinstance(part, ThinkingPart) and part.content == 'abcde' and part.provider_details is not None
+        blocks: Any = part.provider_details['reasoning_details']
+        assert [(b['index'], b['text'], b.get('signature')) for b in blocks] == [
+            (0, 'ab', 'S0'),
+            (0, 'c', None),
+            (1, 'de', None),
+        ]
+
     def test_reasoning_blocks_in_the_content(self) -> None:
         blocks = [{'type': 'thinking', 'thinking': [{'type': 'text', 'text': 'hm'}]}, {'type': 'text', 'text': 'a'}]
         got = answer(plain({'content': blocks}), server='mistral')

@@ -48,10 +48,10 @@ class TestSSE:
         st.data(),
     )
     def test_any_line_ending_any_cut(self, texts: list[str], ending: str, data: st.DataObject) -> None:
-        body = ''.join(f'data: {t}{ending}{ending}' for t in texts).encode()
+        body = ''.join(f'data: {t}{ending}data: more{ending}{ending}' for t in texts).encode()
         cuts = sorted(data.draw(st.sets(st.integers(0, len(body)), max_size=8)))
         pieces = [body[a:b] for a, b in zip([0, *cuts], [*cuts, len(body)], strict=True)]
-        assert read(pieces) == [(t.encode(), b'') for t in texts]
+        assert read(pieces) == [(f'{t}\nmore'.encode(), b'') for t in texts]
 
     def test_a_long_event_in_small_pieces_takes_linear_work(self) -> None:
         reader = SSE()
