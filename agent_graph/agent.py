@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, cast, overload
 
-from typing_extensions import TypeVar
+from typing_extensions import TypedDict, TypeVar, Unpack
 
 from agent_graph.engine.channel import EventQueue
 from agent_graph.engine.plan import EndStrategy, Instructions, OnPending, Plan
@@ -64,6 +64,43 @@ class _Unset:
 _UNSET = _Unset()
 
 _overrides: ContextVar[dict[int, dict[str, Any]] | None] = ContextVar('agent_graph_overrides', default=None)
+
+
+class RunOptions(TypedDict, Generic[Deps], total=False):
+    """What each way to run an agent takes besides the prompt; all optional."""
+
+    deps: Deps | None
+    """What tools, instructions and checks are given as `ctx.deps`."""
+    message_history: Sequence[Message] | None
+    """What was said before; made valid if it is not."""
+    model: Model | str | None
+    """Instead of the agent's."""
+    model_settings: ModelSettings | None
+    """Merged over the agent's, key by key."""
+    usage_limits: UsageLimits | None
+    """Instead of the agent's."""
+    output_type: OutputType[Any] | None
+    """Instead of the agent's."""
+    run_id: str | None
+    """The run's id in its journal; by default a new UUIDv7."""
+    metadata: dict[str, JsonValue] | None
+    """Kept with the run, over the agent's."""
+    confirm: Confirm
+    """Which tools need a person's approval: those that say so (`'per_tool'`), `'always'`, or `'never'`."""
+    on_pending: OnPending | None
+    """Answers what the run waits for at once, instead of pausing it."""
+
+
+class ResumeOptions(TypedDict, Generic[Deps], total=False):
+    """What each way to resume a run takes; all optional. See `Agent.resume`."""
+
+    answers: Mapping[Any, Any] | None
+    deps: Deps | None
+    model: Model | str | None
+    model_settings: ModelSettings | None
+    output_type: OutputType[Any] | None
+    on_change: OnChange
+    on_pending: OnPending | None
 
 
 class Agent(Generic[Deps, Output]):
@@ -197,56 +234,16 @@ class Agent(Generic[Deps, Output]):
 
     # Running
 
-    async def run(
-        self,
-        prompt: Prompt = None,
-        *,
-        deps: Deps | None = None,
-        message_history: Sequence[Message] | None = None,
-        model: Model | str | None = None,
-        model_settings: ModelSettings | None = None,
-        usage_limits: UsageLimits | None = None,
-        output_type: OutputType[Any] | None = None,
-        run_id: str | None = None,
-        metadata: dict[str, JsonValue] | None = None,
-        confirm: Confirm = 'per_tool',
-        on_pending: OnPending | None = None,
-    ) -> RunResult[Output]:
+    async def run(self, prompt: Prompt = None, **options: Unpack[RunOptions[Deps]]) -> RunResult[Output]:
         """Run to the end and return the result. Raises a `RunError` that carries the messages if it cannot."""
-        order = self._order(
-            prompt,
-            deps,
-            message_history,
-            model,
-            model_settings,
-            usage_limits,
-            output_type,
-            run_id,
-            metadata,
-            confirm,
-            on_pending,
-        )
+        order = self._order(prompt, **options)
         run = await self._begin(order)
         if run.ctx.deps.sink is not None:
             await run.announce()
         await run.to_end()
         return run.finished()
 
-    def run_sync(
-        self,
-        prompt: Prompt = None,
-        *,
-        deps: Deps | None = None,
-        message_history: Sequence[Message] | None = None,
-        model: Model | str | None = None,
-        model_settings: ModelSettings | None = None,
-        usage_limits: UsageLimits | None = None,
-        output_type: OutputType[Any] | None = None,
-        run_id: str | None = None,
-        metadata: dict[str, JsonValue] | None = None,
-        confirm: Confirm = 'per_tool',
-        on_pending: OnPending | None = None,
-    ) -> RunResult[Output]:
+    def run_sync(self, prompt: Prompt = None, **options: Unpack[RunOptions[Deps]]) -> RunResult[Output]:
         """`run`, from code that is not async; raises `ConfigError` where an event loop is running."""
         try:
             asyncio.get_running_loop()
@@ -254,136 +251,31 @@ class Agent(Generic[Deps, Output]):
             pass
         else:
             raise ConfigError('run_sync was called inside a running event loop; use "await agent.run(...)" there')
-        return asyncio.run(
-            self.run(
-                prompt,
-                deps=deps,
-                message_history=message_history,
-                model=model,
-                model_settings=model_settings,
-                usage_limits=usage_limits,
-                output_type=output_type,
-                run_id=run_id,
-                metadata=metadata,
-                confirm=confirm,
-                on_pending=on_pending,
-            )
-        )
+        return asyncio.run(self.run(prompt, **options))
 
-    def iter(
-        self,
-        prompt: Prompt = None,
-        *,
-        deps: Deps | None = None,
-        message_history: Sequence[Message] | None = None,
-        model: Model | str | None = None,
-        model_settings: ModelSettings | None = None,
-        usage_limits: UsageLimits | None = None,
-        output_type: OutputType[Any] | None = None,
-        run_id: str | None = None,
-        metadata: dict[str, JsonValue] | None = None,
-        confirm: Confirm = 'per_tool',
-        on_pending: OnPending | None = None,
-    ) -> _Opening[Output]:
+    def iter(self, prompt: Prompt = None, **options: Unpack[RunOptions[Deps]]) -> _Opening[Output]:
         """Walk node by node: `async with agent.iter(...) as run: async for node in run: ...`."""
-        return _Opening(
-            lambda: self._begin(
-                self._order(
-                    prompt,
-                    deps,
-                    message_history,
-                    model,
-                    model_settings,
-                    usage_limits,
-                    output_type,
-                    run_id,
-                    metadata,
-                    confirm,
-                    on_pending,
-                )
-            )
-        )
+        return _Opening(lambda: self._begin(self._order(prompt, **options)))
 
-    def run_stream(
-        self,
-        prompt: Prompt = None,
-        *,
-        deps: Deps | None = None,
-        message_history: Sequence[Message] | None = None,
-        model: Model | str | None = None,
-        model_settings: ModelSettings | None = None,
-        usage_limits: UsageLimits | None = None,
-        output_type: OutputType[Any] | None = None,
-        run_id: str | None = None,
-        metadata: dict[str, JsonValue] | None = None,
-        confirm: Confirm = 'per_tool',
-        on_pending: OnPending | None = None,
-    ) -> RunStream[Output]:
+    def run_stream(self, prompt: Prompt = None, **options: Unpack[RunOptions[Deps]]) -> RunStream[Output]:
         """Run and read as it goes: `async with agent.run_stream(...) as s: async for text in s.text(): ...`.
 
         The same run as with `run`: same tools, same output, same history. Leaving early cancels it.
         """
-        order = self._order(
-            prompt,
-            deps,
-            message_history,
-            model,
-            model_settings,
-            usage_limits,
-            output_type,
-            run_id,
-            metadata,
-            confirm,
-            on_pending,
-        )
+        order = self._order(prompt, **options)
         return RunStream(lambda queue: self._begin(order, queue))
 
     def run_stream_events(
-        self,
-        prompt: Prompt = None,
-        *,
-        deps: Deps | None = None,
-        message_history: Sequence[Message] | None = None,
-        model: Model | str | None = None,
-        model_settings: ModelSettings | None = None,
-        usage_limits: UsageLimits | None = None,
-        output_type: OutputType[Any] | None = None,
-        run_id: str | None = None,
-        metadata: dict[str, JsonValue] | None = None,
-        confirm: Confirm = 'per_tool',
-        on_pending: OnPending | None = None,
+        self, prompt: Prompt = None, **options: Unpack[RunOptions[Deps]]
     ) -> EventReader[RunResult[Output]]:
         """Every event of the whole run in one iteration: `async for event in agent.run_stream_events(...)`.
 
         Works with and without `async with`; leaving the loop early cancels the run.
         """
-        order = self._order(
-            prompt,
-            deps,
-            message_history,
-            model,
-            model_settings,
-            usage_limits,
-            output_type,
-            run_id,
-            metadata,
-            confirm,
-            on_pending,
-        )
+        order = self._order(prompt, **options)
         return cast('EventReader[RunResult[Output]]', events_of(lambda queue: self._begin(order, queue)))
 
-    async def resume(
-        self,
-        run_id: str,
-        *,
-        answers: Mapping[Any, Any] | None = None,
-        deps: Deps | None = None,
-        model: Model | str | None = None,
-        model_settings: ModelSettings | None = None,
-        output_type: OutputType[Any] | None = None,
-        on_change: OnChange = 'refuse',
-        on_pending: OnPending | None = None,
-    ) -> RunResult[Output]:
+    async def resume(self, run_id: str, **options: Unpack[ResumeOptions[Deps]]) -> RunResult[Output]:
         """Go on with a run that stopped, from its journal: nothing that was recorded is done again.
 
         `answers` maps what a paused run waits for (a call id, the path of ids that ends with it, or the `Pending` itself)
@@ -395,19 +287,19 @@ class Agent(Generic[Deps, Output]):
         Raises `UnknownRun`, `RunLocked` while another process drives it, `AnswerError` for an answer in doubt, and
         `ConfigError` for a changed agent or one without a journal.
         """
-        run = await self._reopen(run_id, answers, deps, model, model_settings, output_type, on_change, on_pending)
+        run = await self._reopen(run_id, **options)
         async with run:
             await run.announce(resumed=True)
             await run.to_end()
         return run.finished()
 
-    def resume_iter(self, run_id: str, **options: Any) -> _Opening[Output]:
+    def resume_iter(self, run_id: str, **options: Unpack[ResumeOptions[Deps]]) -> _Opening[Output]:
         """`resume`, node by node: `async with agent.resume_iter(run_id) as run`. Takes the options of `resume`."""
-        return _Opening(lambda: self._reopen_with(run_id, options))
+        return _Opening(lambda: self._reopen(run_id, **options))
 
-    def resume_stream(self, run_id: str, **options: Any) -> RunStream[Output]:
+    def resume_stream(self, run_id: str, **options: Unpack[ResumeOptions[Deps]]) -> RunStream[Output]:
         """`resume`, read as it goes: `async with agent.resume_stream(run_id) as s`. Takes the options of `resume`."""
-        return RunStream(lambda queue: self._reopen_with(run_id, options, queue), resumed=True)
+        return RunStream(lambda queue: self._reopen(run_id, queue, **options), resumed=True)
 
     async def cancel(self, run_id: str) -> None:
         """Cancel a stored run, from any process: whoever drives it is stopped at its next write, or within seconds.
@@ -449,7 +341,7 @@ class Agent(Generic[Deps, Output]):
         from agent_graph.engine.start import replay_run
 
         records = await self._durable_journal().load(run) if isinstance(run, str) else run
-        order = self._order(None, deps, None, _NoModel(), None, None, output_type, None, None)
+        order = self._order(deps=deps, model=_NoModel(), output_type=output_type)
         walk: AgentRun[Output] = AgentRun(*replay_run(order, records))
         await walk.to_end()
         return walk.finished()
@@ -458,22 +350,23 @@ class Agent(Generic[Deps, Output]):
 
     def _order(
         self,
-        prompt: Prompt,
-        deps: Any,
-        history: Sequence[Message] | None,
-        model: Model | str | None,
-        settings: ModelSettings | None,
-        limits: UsageLimits | None,
-        output_type: Any,
-        run_id: str | None,
-        metadata: dict[str, JsonValue] | None,
+        prompt: Prompt = None,
+        *,
+        deps: Any = None,
+        message_history: Sequence[Message] | None = None,
+        model: Model | str | None = None,
+        model_settings: ModelSettings | None = None,
+        usage_limits: UsageLimits | None = None,
+        output_type: Any = None,
+        run_id: str | None = None,
+        metadata: dict[str, JsonValue] | None = None,
         confirm: Confirm = 'per_tool',
         on_pending: OnPending | None = None,
     ) -> Order:
         overrides = _overrides.get()
         mine = overrides.get(id(self), {}) if overrides else {}
         own = self.model_settings
-        merged: Any = {**own, **settings} if own and settings else settings or own or {}
+        merged: Any = {**own, **model_settings} if own and model_settings else model_settings or own or {}
         if self.metadata and metadata:
             metadata = {**self.metadata, **metadata}
         return Order(
@@ -482,9 +375,9 @@ class Agent(Generic[Deps, Output]):
             merged,
             mine.get('deps', deps),
             self.journal,
-            limits or self.usage_limits,
+            usage_limits or self.usage_limits,
             prompt,
-            history,
+            message_history,
             metadata or self.metadata,
             run_id,
             confirm=confirm,
@@ -526,32 +419,20 @@ class Agent(Generic[Deps, Output]):
         return plan
 
     def _make_plan(self, output_type: Any, tools: Sequence[Tool | Callable[..., Any]]) -> Plan:
-        from agent_graph.output_plan import plan_output  # loads pydantic, so at the first run
+        from agent_graph.engine.planning import make_plan  # loads pydantic, so at the first run
 
         self._frozen = True
-        output = plan_output(output_type)
-        by_name: dict[str, Tool] = {}
-        for item in tools:
-            made = item if isinstance(item, Tool) else Tool(item)
-            name = made.name
-            if name in by_name or name in output.tools:
-                kind = 'an output tool' if name in output.tools else 'another tool'
-                raise ConfigError(f'tool {name!r} has the same name as {kind}; pass name= to one of them')
-            by_name[name] = made
-        return Plan(
-            self.name,
-            by_name,
-            (*(t.definition for t in by_name.values()), *output.definitions),
-            any(t.prepare is not None for t in by_name.values()),
-            any(t.external or t.requires_approval is not False for t in by_name.values()),
-            output,
-            tuple(self._instructions),
-            tuple(self._validators),
-            self.retries,
-            self.retries if self.output_retries is None else self.output_retries,
-            self.end_strategy,
-            self.max_concurrency,
-            self.tool_timeout,
+        return make_plan(
+            name=self.name,
+            output_type=output_type,
+            tools=tools,
+            instructions=tuple(self._instructions),
+            validators=tuple(self._validators),
+            retries=self.retries,
+            output_retries=self.retries if self.output_retries is None else self.output_retries,
+            end_strategy=self.end_strategy,
+            max_concurrency=self.max_concurrency,
+            tool_timeout=self.tool_timeout,
         )
 
     def _open_to_change(self, what: str) -> None:
@@ -574,33 +455,19 @@ class Agent(Generic[Deps, Output]):
             raise ConfigError('the agent has no journal to resume from; pass journal=SQLiteJournal(path) to Agent')
         return self.journal
 
-    async def _reopen_with(
-        self, run_id: str, options: dict[str, Any], queue: EventQueue | None = None
-    ) -> AgentRun[Output]:
-        known = ('answers', 'deps', 'model', 'model_settings', 'output_type', 'on_change', 'on_pending')
-        unknown = [name for name in options if name not in known]
-        if unknown:
-            raise ConfigError(f'resume has no option {unknown[0]!r}; its options are: {", ".join(known)}')
-        given = {'on_change': 'refuse', **options}
-        return await self._reopen(run_id, *(given.get(name) for name in known), queue=queue)
-
     async def _reopen(
         self,
         run_id: str,
-        answers: Any,
-        deps: Any,
-        model: Any,
-        settings: Any,
-        output_type: Any,
-        on_change: Any,
-        on_pending: Any,
-        *,
         queue: EventQueue | None = None,
+        *,
+        answers: Mapping[Any, Any] | None = None,
+        on_change: OnChange = 'refuse',
+        **options: Any,
     ) -> AgentRun[Output]:
         from agent_graph.engine.control import check_change, record_answers
 
         journal = self._durable_journal()
-        order = self._order(None, deps, None, model, settings, None, output_type, None, None, 'per_tool', on_pending)
+        order = self._order(**options)
         order.queue = queue
         state = fold(run_id, await journal.load(run_id))
         if state.ended is None:

@@ -35,7 +35,8 @@ class OpenAIModel:
     request. One object may be used from several threads and event loops at once; each loop has its own client, closed
     with the loop.
 
-    `server` is a `Server` or its name. `base_url` replaces the server's own. `api_key` replaces the variable the server
+    `server` is a `Server` or its name; `'openai_compat'` with a `base_url` is any other server, with or without a key.
+    `base_url` replaces the server's own. `api_key` replaces the variable the server
     names. `settings` are this model's own, under those of the agent and the run. `http_client`, an `httpx.AsyncClient` or
     `httpx2.AsyncClient`, is used for every request and never closed here: use such a model in one event loop.
     `make_client` makes the SDK's client, once per event loop, for other ways to sign in.

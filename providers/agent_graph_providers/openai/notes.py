@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from agent_graph.messages import FinishReason
 from agent_graph.model import ResponseBuilder
+from agent_graph.text import clean_json
 from agent_graph_providers.openai.errors import Asked
 from agent_graph_providers.openai.usage import usage_of
 
@@ -116,7 +117,7 @@ class Notes:
             self.details['logprobs'] = self._logprobs
         if self._usage is not None and 'cost' in self._usage:
             self.details['cost'] = self._usage['cost']
-        out.provider_details = self.details or None
+        out.provider_details = clean_json(self.details) or None
         self.settle()
 
     def settle(self) -> None:

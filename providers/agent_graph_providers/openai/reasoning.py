@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent_graph.model import ResponseBuilder
+from agent_graph.text import clean_json
 
 __all__ = ['Reasoning', 'detail_text']
 
@@ -59,7 +60,8 @@ class Reasoning:
         """The part is whole: put the seal and the blocks on it."""
         if self._blocks:
             details: dict[str, Any] = {'field': self._field} if self._field else {}
-            details['reasoning_details'] = self._blocks
+            # Pieces joined here may have brought two halves of a character together.
+            details['reasoning_details'] = clean_json(self._blocks)
             seals = [b.get('signature') or b.get('data') for b in self._blocks]
             seal = next((s for s in reversed(seals) if isinstance(s, str) and s), None)
             await self._out.thinking('', signature=seal, details=details)

@@ -1,7 +1,7 @@
 """Servers that speak Chat Completions, as rows of data: where each is, which key it wants, and where it differs.
 
-A row is all there is to a provider; `Server.model` is what its entry point names. For a server without a row, pass
-`base_url` to `OpenAIModel`, or make a row of your own.
+A row is all there is to a provider; its `model` is what an entry point names. For a server without a row, use
+`OPENAI_COMPAT` with a `base_url`, or make a row of your own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,36 @@ from agent_graph.errors import ConfigError
 if TYPE_CHECKING:
     from agent_graph_providers.openai.model import OpenAIModel
 
-__all__ = ['ALIBABA', 'AZURE', 'BEDROCK_MANTLE', 'CEREBRAS', 'CRUSOE', 'DEEPSEEK', 'FIREWORKS', 'GOOGLE_OPENAI_COMPAT', 'GROQ', 'HEROKU', 'HUGGINGFACE', 'LITELLM_PROXY', 'LLAMACPP', 'LMSTUDIO', 'MISTRAL', 'MOONSHOTAI', 'OLLAMA', 'OPENAI', 'OPENROUTER', 'PERPLEXITY', 'SERVERS', 'SNOWFLAKE', 'TOGETHER', 'VLLM', 'XAI', 'ZAI', 'Server']
+__all__ = [
+    'ALIBABA',
+    'AZURE',
+    'BEDROCK_MANTLE',
+    'CEREBRAS',
+    'CRUSOE',
+    'DEEPSEEK',
+    'FIREWORKS',
+    'GOOGLE_OPENAI_COMPAT',
+    'GROQ',
+    'HEROKU',
+    'HUGGINGFACE',
+    'LITELLM_PROXY',
+    'LLAMACPP',
+    'LMSTUDIO',
+    'MISTRAL',
+    'MOONSHOTAI',
+    'OLLAMA',
+    'OPENAI',
+    'OPENAI_COMPAT',
+    'OPENROUTER',
+    'PERPLEXITY',
+    'SERVERS',
+    'SNOWFLAKE',
+    'TOGETHER',
+    'VLLM',
+    'XAI',
+    'ZAI',
+    'Server',
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +124,13 @@ AZURE = Server(
     refusal=True,
     azure=True,
 )
+OPENAI_COMPAT = Server(
+    name='openai_compat',
+    base_url_env='OPENAI_BASE_URL',
+    key_env='OPENAI_API_KEY',
+    key_optional=True,
+    thinking=frozenset({'reasoning', 'reasoning_content'}),
+)
 OLLAMA = _local('ollama', 'http://127.0.0.1:11434/v1', 'OLLAMA', thinking=_REASONING)
 VLLM = _local('vllm', 'http://127.0.0.1:8000/v1', 'VLLM', thinking=frozenset({'reasoning', 'reasoning_content'}))
 LLAMACPP = _local('llamacpp', 'http://127.0.0.1:8080/v1', 'LLAMACPP', thinking=_REASONING_CONTENT)
@@ -129,7 +165,9 @@ DEEPSEEK = Server(
     json_schema=False,
     thinking=_REASONING_CONTENT,  # beside tool calls it insists on having it back
 )
-TOGETHER = Server(name='together', base_url='https://api.together.xyz/v1', key_env='TOGETHER_API_KEY', thinking=_REASONING)
+TOGETHER = Server(
+    name='together', base_url='https://api.together.xyz/v1', key_env='TOGETHER_API_KEY', thinking=_REASONING
+)
 XAI = Server(name='xai', base_url='https://api.x.ai/v1', key_env='XAI_API_KEY', provider='x-ai')
 CEREBRAS = Server(
     name='cerebras',
@@ -200,6 +238,36 @@ ZAI = Server(
 )
 
 SERVERS: Mapping[str, Server] = MappingProxyType(
-    {row.name: row for row in (OPENAI, AZURE, OLLAMA, VLLM, LLAMACPP, LMSTUDIO, LITELLM_PROXY, OPENROUTER, GROQ, MISTRAL, DEEPSEEK, TOGETHER, XAI, CEREBRAS, ALIBABA, BEDROCK_MANTLE, CRUSOE, FIREWORKS, GOOGLE_OPENAI_COMPAT, HEROKU, HUGGINGFACE, MOONSHOTAI, PERPLEXITY, SNOWFLAKE, ZAI)}
+    {
+        row.name: row
+        for row in (
+            OPENAI,
+            AZURE,
+            OPENAI_COMPAT,
+            OLLAMA,
+            VLLM,
+            LLAMACPP,
+            LMSTUDIO,
+            LITELLM_PROXY,
+            OPENROUTER,
+            GROQ,
+            MISTRAL,
+            DEEPSEEK,
+            TOGETHER,
+            XAI,
+            CEREBRAS,
+            ALIBABA,
+            BEDROCK_MANTLE,
+            CRUSOE,
+            FIREWORKS,
+            GOOGLE_OPENAI_COMPAT,
+            HEROKU,
+            HUGGINGFACE,
+            MOONSHOTAI,
+            PERPLEXITY,
+            SNOWFLAKE,
+            ZAI,
+        )
+    }
 )
 """Every known server by the prefix of its models."""

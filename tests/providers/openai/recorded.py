@@ -27,7 +27,7 @@ from tests.providers.loopback import Loopback, Reply, cut
 __all__ = ['FOLDER', 'ask', 'problems', 'records', 'server_name', 'table']
 
 FOLDER = Path(os.environ.get('AGENT_GRAPH_RECORDINGS') or Path(__file__).parents[4] / 'shared' / 'recordings')
-_SERVERS = {'azure_openai': 'azure', 'openai_compat': 'vllm'}
+_SERVERS = {'azure_openai': 'azure'}
 _THINK = re.compile(r'<think>(.*?)(?:</think>|\Z)', re.DOTALL)
 
 
@@ -48,7 +48,7 @@ def server_name(record: dict[str, Any]) -> str:
     """Our row for a record's provider; one we have no row for is asked like any server."""
     provider: str = record['provider']
     name = _SERVERS.get(provider, provider)
-    return name if name in SERVERS else 'vllm'
+    return name if name in SERVERS else 'openai_compat'
 
 
 async def ask(record: dict[str, Any], *, watched: bool, seed: int = 1) -> AssistantMessage | ModelError:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,7 +27,7 @@ from agent_graph.model import Model, ModelSettings, OutputSchema, RequestInfo, R
 from agent_graph.usage import Usage
 from agent_graph_providers.openai import SERVERS, OpenAIModel, Server
 from agent_graph_providers.openai.mapping import Memory, Offers, request_body
-from tests.providers.loopback import Loopback, Reply, json_reply, sse_reply
+from tests.providers.loopback import Loopback, Reply, cut, json_reply, sse_body, sse_reply
 
 KEY = 'sk-not-a-real-key'
 HELLO: list[Message] = [UserMessage('hello')]
@@ -580,6 +582,24 @@ class TestAnswer:
             TextPart('a\U0001f378 \ufffd b'),
             ToolCallPart('f', '"\U0001f378"', 'c'),
         )
+
+    def test_half_pairs_in_what_is_kept_beside_the_text(self) -> None:
+        half = (
+            '{"choices":[{"index":0,"delta":{"reasoning_details":[{"type":"reasoning.text","index":0,"text":"%s"}]}}]}'
+        )
+        noted = '{"choices":[{"index":0,"delta":{"annotations":[{"text":"\\ud83c"}]},"finish_reason":"stop"}]}'
+        got = answer([half % '\\ud83c', half % '\\udf78', noted], server='openrouter')
+        blocks = [{'type': 'reasoning.text', 'index': 0, 'text': '\U0001f378'}]
+        assert got.parts == (ThinkingPart('\U0001f378', None, {'reasoning_details': blocks}),)
+        assert (got.provider_details or {})['annotations'] == [{'text': '\ufffd'}]
+
+    def test_compressed_answers(self) -> None:
+        headers = {'content-encoding': 'gzip', 'content-type': 'application/json'}
+        body = gzip.compress(json.dumps(plain({'content': 'x'})).encode())
+        assert answer(Reply(cut(body, 3), headers=headers)).parts == (TextPart('x'),)
+        body = gzip.compress(sse_body([piece({'content': 'x'}), piece(finish='stop')]))
+        headers['content-type'] = 'text/event-stream'
+        assert answer(Reply(cut(body, 3), headers=headers)).parts == (TextPart('x'),)
 
     def test_a_server_that_answers_in_another_way_than_asked(self) -> None:
         async def main(reply: Reply, watched: bool) -> AssistantMessage:
