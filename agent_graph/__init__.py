@@ -8,7 +8,7 @@ result = agent.run_sync('What is the capital of France?')
 
 from pydantic_graph import End
 
-from agent_graph.agent import Agent, capture_run_messages
+from agent_graph.agent import Agent, ResumeOptions, RunOptions, capture_run_messages
 from agent_graph.engine.nodes import HandleResponse, ModelRequest, UserPrompt
 from agent_graph.errors import (
     AgentGraphError,
@@ -79,7 +79,7 @@ from agent_graph.runner import AgentRun, GraphRun, RunResult
 from agent_graph.streaming import RunStream
 from agent_graph.tools import Retry, RunContext, Tool, ToolReturn, tool
 from agent_graph.usage import Usage, UsageLimits
-from agent_graph.workflow import GraphContext, GraphResult, resume_graph, run_graph
+from agent_graph.workflow import GraphContext, GraphNode, GraphResult, resume_graph, run_graph
 
 __all__ = [
     'Agent',
@@ -100,6 +100,7 @@ __all__ = [
     'FunctionToolResultEvent',
     'GraphContext',
     'GraphError',
+    'GraphNode',
     'GraphResult',
     'GraphRun',
     'HandleResponse',
@@ -131,6 +132,7 @@ __all__ = [
     'ReplayMismatch',
     'RequestInfo',
     'ResponseBuilder',
+    'ResumeOptions',
     'Retry',
     'RunCancelled',
     'RunContext',
@@ -139,6 +141,7 @@ __all__ = [
     'RunEvent',
     'RunExists',
     'RunLocked',
+    'RunOptions',
     'RunPaused',
     'RunResult',
     'RunStarted',

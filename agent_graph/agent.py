@@ -31,7 +31,7 @@ from agent_graph.usage import UsageLimits
 if TYPE_CHECKING:
     from agent_graph.render import Picture
 
-__all__ = ['Agent', 'OutputType', 'Prompt', 'capture_run_messages']
+__all__ = ['Agent', 'OutputType', 'Prompt', 'ResumeOptions', 'RunOptions', 'capture_run_messages']
 
 Deps = TypeVar('Deps', default=None)
 Output = TypeVar('Output', default=str)
@@ -291,6 +291,8 @@ class Agent(Generic[Deps, Output]):
         async with run:
             await run.announce(resumed=True)
             await run.to_end()
+        if self.journal is None:
+            await self._forget_ended()
         return run.finished()
 
     def resume_iter(self, run_id: str, **options: Unpack[ResumeOptions[Deps]]) -> _Opening[Output]:
@@ -445,8 +447,16 @@ class Agent(Generic[Deps, Output]):
         """A run without a journal pauses: it waits in memory, in this agent, for `resume`."""
         if self._waiting is None:
             self._waiting = MemoryJournal()
+        await self._forget_ended()
         lease = await self._waiting.create(run_id, records, owner='waiting', ttl=0.0)
         await self._waiting.release(lease)
+
+    async def _forget_ended(self) -> None:
+        """Drop runs that waited in memory and have ended since."""
+        if self._waiting is not None:
+            for info in await self._waiting.runs():
+                if info.status not in ('paused', 'running'):
+                    await self._waiting.delete(info.run_id)
 
     def _durable_journal(self) -> Journal:
         if self.journal is None and self._waiting is not None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from agent_graph.usage import Usage
 
-__all__ = ['SPANS', 'RunTracing', 'Tracing', 'instrument', 'start_run', 'uninstrument']
+__all__ = ['SPANS', 'RunTracing', 'Tracing', 'attach', 'finish', 'instrument', 'start_run', 'uninstrument', 'within']
 
 T = TypeVar('T')
 

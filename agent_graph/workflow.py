@@ -3,7 +3,7 @@
     result = await run_graph(graph, Draft('a poem'), state=Notes(), journal=journal, run_id='poem-1')
     result = await resume_graph(graph, 'poem-1', journal=journal)
 
-Every node entered is one entry with the node's fields, and the state where it changed. Inside a node `ctx` is a
+Nodes are `GraphNode`s (or any `BaseNode`s). Every node entered is one entry with the node's fields, and the state where it changed. Inside a node `ctx` is a
 `GraphContext`: `await ctx.step(name, function)` does something once in the run's life, `await ctx.ask(question)` waits for
 a person, and agents run there belong to the run: they are recorded with it and go on where they were.
 """
@@ -11,6 +11,7 @@ a person, and agents run there belong to the run: they are recorded with it and 
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, cast
@@ -30,7 +31,7 @@ from agent_graph.usage import Usage, UsageLimits
 if TYPE_CHECKING:
     from agent_graph.engine.graph_data import GraphData
 
-__all__ = ['GraphContext', 'GraphResult', 'resume_graph', 'run_graph']
+__all__ = ['GraphContext', 'GraphNode', 'GraphResult', 'resume_graph', 'run_graph']
 
 StateT = TypeVar('StateT', default=Any)
 DepsT = TypeVar('DepsT', default=Any)
@@ -56,6 +57,20 @@ class GraphContext(GraphRunContext[StateT, DepsT], Generic[StateT, DepsT]):
     async def ask(self, question: str, *, schema: Any = str) -> Any:
         """Ask a person. The run pauses until there is an answer; the node is then run again from its start."""
         return await self.handles.ask(self.scope, self.scope.split('#')[0], question, schema)
+
+
+class GraphNode(BaseNode[StateT, DepsT, EndT]):
+    """A node whose `run` is given a `GraphContext`; the base of nodes that use `ctx.step` or `ctx.ask`.
+
+    Any `BaseNode` works as well; this one tells type checkers what `ctx` is.
+    """
+
+    @abstractmethod
+    async def run(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, ctx: GraphContext[StateT, DepsT]
+    ) -> BaseNode[StateT, DepsT, Any] | End[EndT]:
+        """Do the node's work and return the next node, or `End`. The return annotation is what the graph is made of."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,8 +41,10 @@ __all__ = [
     'entered_text',
     'entry_text',
     'message_lines',
+    'message_text',
     'parsed',
     'path_lines',
+    'response_text',
     'result_text',
     'step_text',
 ]

@@ -106,7 +106,12 @@ async def _call_text_function(deps: RunDeps, text: str) -> Any:
     assert function is not None
     ctx = deps.context(retry=deps.state.output_retries, max_retries=deps.plan.output_retries)
     args = (ctx, text) if takes_context(function) else (text,)
-    return await deps.effects.consult(function, *args)
+    try:
+        return await deps.effects.consult(function, *args)
+    except (ModelRetry, ArgumentsError):
+        raise
+    except Exception as error:
+        raise tool_calls.failure(deps, 'the text output function', ToolCallPart(''), error) from error
 
 
 def _with_limit_note(response: AssistantMessage, message: str) -> str:

@@ -18,7 +18,7 @@ from agent_graph.messages.history import answer
 from agent_graph.pending import Pending
 from agent_graph.text import clean_text
 
-__all__ = ['cancelled', 'complete', 'failed', 'fill', 'in_time', 'pause', 'stop']
+__all__ = ['cancelled', 'complete', 'failed', 'fill', 'in_time', 'lost', 'pause', 'stop']
 
 
 async def in_time(deps: RunDeps, node: Any, ctx: Any, deadline: float) -> Any:

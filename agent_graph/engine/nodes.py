@@ -32,7 +32,7 @@ from agent_graph.telemetry import (
     within,
 )
 
-__all__ = ['FinalResult', 'HandleResponse', 'ModelRequest', 'UserPrompt']
+__all__ = ['FinalResult', 'HandleResponse', 'ModelRequest', 'UserPrompt', 'enter']
 
 Ctx = GraphRunContext[RunState, RunDeps]
 

@@ -87,7 +87,7 @@ class Database:
             time.sleep(0.01)
 
     def _connect(self) -> sqlite3.Connection:
-        db = sqlite3.connect(self.path, timeout=self.timeout, isolation_level=None)
+        db = sqlite3.connect(self.path, timeout=self.timeout, isolation_level=None, cached_statements=256)
         try:
             if self._format(db) != FORMAT:
                 _make_tables(db)

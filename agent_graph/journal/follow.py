@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from agent_graph.journal.entries import Record
 
-__all__ = ['Fetch', 'Follower', 'Watchers']
+__all__ = ['Bell', 'Fetch', 'Follower', 'Watchers']
 
 Fetch = Callable[[int], Awaitable[tuple[list[Record], bool]]]
 """Given a seq: some or all records after it, in order, and whether these are the last of a run that has ended."""

@@ -8,9 +8,17 @@ FROM runs WHERE run_id = :run_id
 -- :is_taken
 SELECT 1 FROM runs WHERE run_id = :run_id
 
--- :add_run
-INSERT INTO runs (run_id, base_seq, agent, parent_run, parent_call, status, created, owner, epoch, expires)
-VALUES (:run_id, 0, :agent, :parent_run, :parent_call, :status, :created, :owner, 1, :expires)
+-- :heads
+SELECT json_group_array(json_array(
+    run_id, id, epoch, status, coalesce((SELECT max(seq) FROM records WHERE run = runs.id), base_seq)
+))
+FROM runs WHERE run_id IN (SELECT value FROM json_each(?))
+
+-- :next_id
+SELECT coalesce(max(id), 0) + 1 FROM runs
+
+-- :add_runs
+INSERT INTO runs (id, run_id, base_seq, agent, parent_run, parent_call, status, created, owner, epoch, expires) VALUES
 
 -- :add_fork
 INSERT INTO runs (
@@ -20,7 +28,10 @@ SELECT :run_id, :base, :at, run_id, :at, agent, parent_run, parent_call, :status
 FROM runs WHERE id = :source
 
 -- :set_status
-UPDATE runs SET status = :status WHERE id = :run
+UPDATE runs SET status = ? WHERE id IN (SELECT value FROM json_each(?))
+
+-- :set_expiry
+UPDATE runs SET expires = ? WHERE id IN (SELECT value FROM json_each(?))
 
 -- :set_lease
 UPDATE runs SET owner = :owner, epoch = :epoch, expires = :expires WHERE id = :run
@@ -28,8 +39,8 @@ UPDATE runs SET owner = :owner, epoch = :epoch, expires = :expires WHERE id = :r
 -- :release
 UPDATE runs SET expires = 0 WHERE run_id = :run_id AND epoch = :epoch
 
--- :add_record
-INSERT INTO records (run, seq, time, large, entry) VALUES (?, ?, ?, ?, ?)
+-- :add_records
+INSERT INTO records (run, seq, time, large, entry) VALUES
 
 -- :has_blob
 SELECT 1 FROM blobs WHERE hash = ?

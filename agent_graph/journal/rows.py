@@ -21,11 +21,7 @@ from agent_graph.journal.large import LARGE, join, split
 from agent_graph.messages.versioned import shorten
 
 __all__ = [
-    'Encoded',
-    'NewRun',
     'acquire',
-    'append',
-    'create',
     'delete',
     'fork',
     'info',
@@ -33,7 +29,6 @@ __all__ = [
     'load',
     'news',
     'release',
-    'renew',
     'vacuum',
 ]
 
@@ -42,24 +37,6 @@ _BATCH = 256
 """A follower is given at most so many records at once."""
 
 _FILTERS = {'status': 'status = :status', 'agent': 'agent = :agent', 'since': 'created >= :since'}
-
-
-class Encoded(NamedTuple):
-    """A record on its way to the database."""
-
-    seq: int
-    time: float
-    entry: bytes
-
-
-class NewRun(NamedTuple):
-    """What a run's row says from the beginning, taken from its first records."""
-
-    run_id: str
-    agent: str | None
-    parent: Parent | None
-    status: RunStatus
-    created: float
 
 
 class _Head(NamedTuple):
@@ -72,7 +49,10 @@ class _Head(NamedTuple):
 
 
 def _head(db: sqlite3.Connection, run_id: str) -> _Head:
-    row = db.execute(statements()['head'], {'run_id': run_id}).fetchone()
+    try:
+        row = db.execute(statements()['head'], {'run_id': run_id}).fetchone()
+    except UnicodeEncodeError:  # half a character: no run has such an id
+        row = None
     if row is None:
         raise unknown(run_id)
     return _Head(*row)
@@ -81,50 +61,6 @@ def _head(db: sqlite3.Connection, run_id: str) -> _Head:
 def _check_free(db: sqlite3.Connection, run_id: str) -> None:
     if db.execute(statements()['is_taken'], {'run_id': run_id}).fetchone():
         raise taken(run_id)
-
-
-def create(db: sqlite3.Connection, run: NewRun, records: Sequence[Encoded], owner: str, ttl: float) -> Lease:
-    _check_free(db, run.run_id)
-    expires = time.time() + ttl
-    parent_run, parent_call = (run.parent.run_id, run.parent.tool_call_id) if run.parent else (None, None)
-    values = run._asdict() | {'parent_run': parent_run, 'parent_call': parent_call, 'owner': owner, 'expires': expires}
-    del values['parent']
-    key = db.execute(statements()['add_run'], values).lastrowid
-    _insert(db, cast(int, key), records)
-    return Lease(run.run_id, owner, 1, expires)
-
-
-def append(db: sqlite3.Connection, run_id: str, records: Sequence[Encoded], epoch: int, status: RunStatus) -> None:
-    """`status` is that of the last record. An empty `records` is only checked."""
-    head = _head(db, run_id)
-    if head.epoch != epoch:
-        raise stale(run_id, epoch, head.epoch)
-    if not records:
-        return
-    if records[0].seq != head.last + 1:
-        raise misplaced(run_id, records[0].seq, head.last + 1)
-    _insert(db, head.id, records)
-    if status != head.status:
-        db.execute(statements()['set_status'], {'status': status, 'run': head.id})
-
-
-def _insert(db: sqlite3.Connection, run: int, records: Sequence[Encoded]) -> None:
-    add = statements()['add_record']
-    for seq, at, entry in records:
-        if len(entry) > LARGE:
-            rest, pieces = split(entry)
-            _keep(db, run, seq, pieces)
-            db.execute(add, (run, seq, at, 1, rest))
-        else:
-            db.execute(add, (run, seq, at, 0, entry))
-
-
-def _keep(db: sqlite3.Connection, run: int, seq: int, pieces: Sequence[tuple[int, bytes]]) -> None:
-    for nth, (position, data) in enumerate(pieces):
-        digest = sha256(data).digest()
-        if not db.execute(statements()['has_blob'], (digest,)).fetchone():
-            db.execute(statements()['add_blob'], (digest, data))
-        db.execute(statements()['add_piece'], (run, seq, nth, position, digest))
 
 
 def load(db: sqlite3.Connection, run_id: str, after: int, upto: int | None) -> list[Record]:
@@ -215,13 +151,6 @@ def acquire(db: sqlite3.Connection, run_id: str, owner: str, ttl: float, over: s
     if head.owner not in (owner, over) and head.expires > now:
         raise locked(run_id, head.owner, head.expires, now)
     return _lease(db, head.id, Lease(run_id, owner, head.epoch + 1, now + ttl))
-
-
-def renew(db: sqlite3.Connection, lease: Lease, ttl: float) -> Lease:
-    head = _head(db, lease.run_id)
-    if head.epoch != lease.epoch:
-        raise stale(lease.run_id, lease.epoch, head.epoch)
-    return _lease(db, head.id, Lease(lease.run_id, lease.owner, lease.epoch, time.time() + ttl))
 
 
 def _lease(db: sqlite3.Connection, run: int, lease: Lease) -> Lease:

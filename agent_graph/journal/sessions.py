@@ -8,6 +8,7 @@ from contextlib import suppress
 from itertools import groupby
 
 from agent_graph.errors import JournalError, JournalUnavailable
+from agent_graph.journal.batch import Write, write_all
 from agent_graph.journal.database import Database, result_code
 from agent_graph.journal.worker import Job
 
@@ -74,11 +75,22 @@ class WriteSession:
                 self._fail([job], again)
 
     def _run(self, jobs: _Jobs) -> None:
-        for job in jobs:
-            try:
-                job.result = job.work(self._db)
-            except JournalError as refusal:
-                job.error = refusal
+        for together, some in groupby(jobs, key=lambda job: isinstance(job.work, Write)):
+            if together:
+                self._write(list(some))
+                continue
+            for job in some:
+                try:
+                    job.result = job.work(self._db)
+                except JournalError as refusal:
+                    job.error = refusal
+
+    def _write(self, jobs: _Jobs) -> None:
+        for job, result in zip(jobs, write_all(self._db, [job.work for job in jobs]), strict=True):
+            if isinstance(result, JournalError):
+                job.error = result
+            else:
+                job.result = result
 
     def _fail(self, jobs: _Jobs, error: Exception) -> None:
         for job in jobs:

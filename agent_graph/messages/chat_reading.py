@@ -83,7 +83,8 @@ def _answer(
     call_id, name = message.get('tool_call_id'), message.get('name')
     calls = [p for p in last.parts if isinstance(p, ToolCallPart)] if last is not None else []
     for position, call in enumerate(calls):
-        fits = call.tool_name == name if message['role'] == 'function' else call.tool_call_id == call_id
+        # Results without an id (functions of old, servers that give none) go by their name.
+        fits = call.tool_call_id == call_id if isinstance(call_id, str) else call.tool_name == name
         if fits and position not in answers:
             content = _result(message.get('content'))
             return position, ToolReturnPart(call.tool_name, content, call.tool_call_id)
@@ -95,7 +96,7 @@ def _answer(
 
 
 def _result(content: Any) -> str:
-    return content if isinstance(content, str) else ''.join(_texts(content))
+    return '' if content is None else ''.join(_texts(content))
 
 
 def _texts(content: Any) -> list[str]:

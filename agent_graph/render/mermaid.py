@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from agent_graph.render.diagram import Box, Diagram, Link
 
-__all__ = ['Direction', 'flowchart']
+__all__ = ['Direction', 'escape', 'flowchart']
 
 Direction: TypeAlias = Literal['TD', 'TB', 'LR', 'BT', 'RL']
 """Which way the arrows run: top down (also `TB`), left to right, bottom up, right to left."""

@@ -47,7 +47,15 @@ from agent_graph.testing.journal_kit import (
 )
 from agent_graph.testing.journal_sharing import FollowTests, ForkTests
 
-__all__ = ['DurableJournalSuite', 'JournalSuite', 'sample_entries', 'sample_records']
+__all__ = [
+    'DurableJournalSuite',
+    'JournalSuite',
+    'LeaseTests',
+    'ListTests',
+    'WriteTests',
+    'sample_entries',
+    'sample_records',
+]
 
 
 class WriteTests(JournalTest):

@@ -315,7 +315,7 @@ def test_two_equal_calls_are_two_executions() -> None:
             ran.append(n)
             return len(ran)
 
-        tool = Tool(t)
+        tool = Tool(t, on_crash='never')
         script = [[call('t', {'n': 1}, 'x'), call('t', {'n': 1}, 'y')], [call('t', {'n': 1}, 'z')], 'end']
         records = await _crashed_in(tool, CallFinished, 2)(script)
         ran.clear()

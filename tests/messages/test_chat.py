@@ -120,6 +120,18 @@ def test_results_of_one_response_become_one_message_in_call_order() -> None:
     assert messages[1] == ToolMessage([ToolReturnPart('f', 'a', 'c1'), ToolReturnPart('f', 'b', 'c2')])
 
 
+def test_a_result_without_an_id_goes_by_its_name_and_may_be_empty() -> None:
+    two = [CALL, {**CALL, 'id': 'c2', 'function': {'name': 'g', 'arguments': '{}'}}]
+    messages = from_openai(
+        [
+            {'role': 'assistant', 'content': None, 'tool_calls': two},
+            {'role': 'tool', 'name': 'g', 'content': None},
+            {'role': 'tool', 'name': 'f', 'content': 'r'},
+        ]
+    )
+    assert messages[1] == ToolMessage([ToolReturnPart('f', 'r', 'c1'), ToolReturnPart('g', '', 'c2')])
+
+
 def test_older_and_looser_notation_is_read() -> None:
     messages = from_openai(
         [

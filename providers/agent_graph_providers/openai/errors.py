@@ -55,13 +55,16 @@ class Asked:
 
         `answering` says that the answer had begun: a lost connection then cuts it off.
         """
+        import anyio
+
         import openai
 
         if isinstance(error, openai.APIStatusError):
             return self._status(error)
         if isinstance(error, (openai.APITimeoutError, TimeoutError, *_types('TimeoutException'))):
             return self._made(ModelTimeout, f'{self.url} did not answer in time', error, 'raise the timeout setting')
-        if answering and isinstance(error, _types('RequestError', 'StreamError')):
+        # Failures of TLS come through httpx2 as they are: https://github.com/pydantic/httpx2/issues/854
+        if answering and isinstance(error, (OSError, anyio.EndOfStream, *_types('RequestError', 'StreamError'))):
             return self.cut(_reason(error))
         if isinstance(error, (openai.APIConnectionError, OSError, *_types('RequestError'))):
             return self._made(

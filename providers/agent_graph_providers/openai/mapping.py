@@ -21,7 +21,7 @@ from agent_graph.tools import dialects
 from agent_graph.tools.names import wire_names
 from agent_graph_providers.openai.servers import Server
 
-__all__ = ['Memory', 'Offers', 'memory_of', 'request_body']
+__all__ = ['Memory', 'Offer', 'Offers', 'memory_of', 'request_body']
 
 _FIELDS = {
     'max_tokens': 'max_tokens',

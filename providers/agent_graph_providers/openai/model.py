@@ -36,10 +36,10 @@ class OpenAIModel:
     with the loop.
 
     `server` is a `Server` or its name; `'openai_compat'` with a `base_url` is any other server, with or without a key.
-    `base_url` replaces the server's own. `api_key` replaces the variable the server
-    names. `settings` are this model's own, under those of the agent and the run. `http_client`, an `httpx.AsyncClient` or
-    `httpx2.AsyncClient`, is used for every request and never closed here: use such a model in one event loop.
-    `make_client` makes the SDK's client, once per event loop, for other ways to sign in.
+    `base_url` replaces the server's own, `api_key` the variable that the server names. `settings` are this model's own,
+    under those of the agent and the run. `http_client`, an `httpx.AsyncClient` or `httpx2.AsyncClient`, is used for every
+    request and never closed here: use such a model in one event loop. `make_client` makes the SDK's client, once per
+    event loop, for other ways to sign in.
 
     Raises `ConfigError` for an unknown server, and at the first request when the key or the address is missing.
     """
@@ -98,7 +98,8 @@ class OpenAIModel:
         try:
             response = await _post(client, content, settings)
             await read_answer(response, answer, asked, settings.get('timeout'))
-        except ModelError:
+        except ModelError as error:
+            error.provider, error.model = access.provider, access.name
             raise
         except Exception as error:
             if (ours := asked.translate(error, answering=response is not None)) is None:

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import sys
+from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
@@ -71,6 +72,8 @@ async def _drop(*_: Any, **__: Any) -> None:
 def _reply(record: dict[str, Any], seed: int) -> Reply:
     response = record['response']
     body: bytes = (response.get('sse') or response.get('body') or '').encode()
+    if 'body_b64' in response:
+        body = b64decode(response['body_b64'])
     # Down to single bytes where the body is short enough for that to take no time.
     split = 1 if len(body) < 2_000 else 7 if len(body) < 20_000 else 200
     return Reply(cut(body, split, seed), response['status'], response['headers'])
@@ -84,7 +87,7 @@ def problems(record: dict[str, Any], got: AssistantMessage | ModelError) -> list
         return _error_problems(expected.get('error'), got)
     assert isinstance(got, AssistantMessage)
     facts = _facts(got)
-    wanted = _wanted(expected)
+    wanted = _wanted(record)
     compared = [name for name in wanted if name.partition('.')[0] not in skipped]
     return [f'{n}: {facts[n]!r}, expected {wanted[n]!r}' for n in compared if facts[n] != wanted[n]]
 
@@ -96,11 +99,12 @@ def _error_problems(expected: dict[str, Any] | None, got: AssistantMessage | Mod
         return [f'{got!r}, expected a ModelHTTPError for {expected!r}']
     code = str(expected['code']) if expected['code'] is not None else None
     out: list[str] = []
-    if got.code != code or got.type != expected['type']:
+    kind = str(expected['type']) if expected['type'] is not None else None
+    if (got.code, got.type) != (code, kind):
         out.append(f'code {got.code!r} type {got.type!r}, expected {expected!r}')
     if expected['status'] and expected['status'] >= 400 and got.status != expected['status']:
         out.append(f'status {got.status}, expected {expected["status"]}')
-    message: str = expected['message']
+    message: str = expected['message'] or ''
     if message not in str(got):
         out.append(f'{got} does not say {message!r}')
     return out
@@ -125,25 +129,29 @@ def _facts(got: AssistantMessage) -> dict[str, Any]:
     }
 
 
-def _wanted(expected: dict[str, Any]) -> dict[str, Any]:
-    """The expected facts in our terms. Three are read differently here than by the parser that computed them.
+def _wanted(record: dict[str, Any]) -> dict[str, Any]:
+    """The expected facts in our terms. Four are read differently here than by the parser that computed them.
 
-    Reasoning between `<think>` tags counts as reasoning. A server's empty `function_call` without a name is no call. An
-    absent number may still stand where that parser did not look, and so may reasoning that came in `reasoning_details`
-    alone: neither is compared.
+    Reasoning between `<think>` tags counts as reasoning where servers leave the tags in. An empty `function_call` without
+    a name is no call. An absent number may still stand where that parser did not look, and so may reasoning that came in
+    `reasoning_details` alone: neither is compared.
     """
+    expected: dict[str, Any] = record['expected']
     text: str = expected['text']
-    tags = _THINK.findall(text)
+    tags = SERVERS[server_name(record)].think_tags
+    tagged: list[str] = _THINK.findall(text) if tags else []
     wanted: dict[str, Any] = {
-        'text': _THINK.sub('', text),
-        'tool_calls': [(c['id'] or '', c['name'], c['raw'] or '') for c in expected['tool_calls'] if c['name']],
+        'text': _THINK.sub('', text) if tags else text,
+        'tool_calls': [
+            (c['id'] or '', c['name'], c['raw'] or c['args'] or '') for c in expected['tool_calls'] if c['name']
+        ],
         'refusal': expected['refusal'] or '',
         'finish': expected['finish'],
         'id': expected['id'] or '',
         'model': expected['model'] or '',
     }
-    if tags or expected['thinking']:
-        wanted['thinking'] = expected['thinking'] + ''.join(tags)
+    if expected['thinking'] or 'reasoning_details' not in str(record['response']):
+        wanted['thinking'] = expected['thinking'] + ''.join(tagged)
     usage: dict[str, int | None] = expected['usage'] or {}
     return wanted | {f'usage.{name}': value for name, value in usage.items() if value is not None}
 

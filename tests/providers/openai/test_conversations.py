@@ -45,15 +45,16 @@ class Script:
         self.unnamed: list[str] = []
         for record in recs[1:]:
             for message in record['request']['body']['messages']:
-                if message['role'] == 'tool' and message['tool_call_id']:
+                if message['role'] in ('tool', 'function') and message.get('tool_call_id'):
                     self.results[message['tool_call_id']] = message['content']
-                elif message['role'] == 'tool':
+                elif message['role'] in ('tool', 'function'):
                     self.unnamed.append(message['content'])
 
     def offered(self, index: int) -> dict[str, Any]:
         """The function tools of a request by name; past the end, of the last one."""
         body = self.recs[min(index, len(self.recs) - 1)]['request']['body']
-        return {t['function']['name']: t['function'] for t in body.get('tools') or ()}
+        functions = [t['function'] for t in body.get('tools') or () if 'function' in t]
+        return {f['name']: f for f in [*functions, *(body.get('functions') or ())]}
 
     def result(self, call_id: str) -> str:
         return self.results[call_id] if call_id in self.results else self.unnamed.pop(0) if self.unnamed else 'done'
@@ -74,7 +75,7 @@ class Script:
         return Tool.from_schema(
             function['name'],
             function.get('description'),
-            function['parameters'],
+            function.get('parameters') or {'type': 'object'},
             call,
             takes_context=True,
             prepare=prepare,

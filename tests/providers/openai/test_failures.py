@@ -23,7 +23,7 @@ from agent_graph.model import ModelSettings, RequestInfo, ResponseBuilder
 from agent_graph_providers.openai import OpenAIModel
 from agent_graph_providers.openai.errors import shown_url
 from tests.providers.loopback import Loopback, Reply, event, json_reply, sse_body, sse_reply
-from tests.providers.openai.test_model import KEY, Watcher, piece, plain
+from tests.providers.openai.test_model import KEY, Watcher, called, piece, plain
 
 SSE = {'content-type': 'text/event-stream'}
 
@@ -170,6 +170,15 @@ class TestCutOff:
     @pytest.mark.parametrize('events', [['[DONE]'], [{'choices': [], 'usage': {'prompt_tokens': 1}}], ['not json']])
     def test_a_stream_without_an_answer(self, events: list[Any]) -> None:
         assert isinstance(failure(sse_reply(events)), ModelProtocolError)
+
+    def test_calls_that_cannot_be_told_apart(self) -> None:
+        heads = [called(0, 'A', 'f', ''), called(0, 'B', 'g', ''), called(0, None, None, '{}')]
+        assert isinstance(failure(sse_reply([*heads, piece(finish='tool_calls')])), ModelProtocolError)
+
+    def test_a_call_without_a_name(self) -> None:
+        events = [called(0, 'A', None, '{}'), piece(finish='tool_calls')]
+        error = failure(sse_reply(events))
+        assert isinstance(error, ModelProtocolError) and "'A'" in str(error) and 'no name' in str(error)
 
     @pytest.mark.parametrize('choices', ['x', [{'delta': {'content': 5}}], [{'delta': {'tool_calls': 'x'}}]])
     def test_shapes_that_make_no_sense(self, choices: Any) -> None:

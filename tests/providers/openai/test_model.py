@@ -589,7 +589,7 @@ class TestAnswer:
         )
         noted = '{"choices":[{"index":0,"delta":{"annotations":[{"text":"\\ud83c"}]},"finish_reason":"stop"}]}'
         got = answer([half % '\\ud83c', half % '\\udf78', noted], server='openrouter')
-        blocks = [{'type': 'reasoning.text', 'index': 0, 'text': '\U0001f378'}]
+        blocks: list[Any] = [{'type': 'reasoning.text', 'index': 0, 'text': '\U0001f378'}]
         assert got.parts == (ThinkingPart('\U0001f378', None, {'reasoning_details': blocks}),)
         assert (got.provider_details or {})['annotations'] == [{'text': '\ufffd'}]
 

@@ -1,0 +1,220 @@
+"""What one process does: it begins the run or goes on with it, until the run has ended or it is killed.
+
+Before it goes on it writes down what it found (`found`), and at the end what came of the run (`result`), both as JSON
+in the folder of the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from agent_graph import Agent, RunResult, SQLiteJournal, UnknownRun, UsageLimits
+from agent_graph.engine.state import fold
+from agent_graph.errors import AgentGraphError
+from agent_graph.journal import CallFinished, CallStarted, Ended, Entered, Journal, Record, Started
+from agent_graph.journal.entries import Paused, StepDone
+from agent_graph.messages import dump_json, is_valid
+from tests.acceptance.ledger import Ledger
+from tests.acceptance.points import MarkedJournal, Points
+from tests.acceptance.scenarios import PROMPT, RUN_ID, SCENARIOS, answer_for
+from tests.acceptance.stage import Stage
+
+__all__ = ['Order', 'Way', 'facts_of', 'live', 'stage_for']
+
+Way: TypeAlias = Literal['run', 'text', 'events', 'iter']
+"""How the run is driven."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a process is to do, as JSON on its way there.
+
+    `at`: the place to die at, or to be stopped at with `stop`. `delay`: see `MarkedJournal`. `limits`: requests, tool
+    calls and tokens the run may use. `only_resume`: what ends the attempt is reported, whatever it is; at `moment`
+    (Unix seconds) if given.
+    """
+
+    scenario: str
+    folder: str
+    way: Way = 'run'
+    at: int | None = None
+    stop: bool = False
+    delay: float = 0.0
+    ttl: float | None = None
+    limits: tuple[int, int, int] | None = None
+    only_resume: bool = False
+    moment: float | None = None
+    name: str = 'result'
+
+
+@asynccontextmanager
+async def stage_for(order: Order) -> AsyncIterator[Stage]:
+    """The journal and everything else in the order's folder."""
+    folder = Path(order.folder)
+    kind = signal.SIGSTOP if order.stop else signal.SIGKILL
+    points = Points(order.at, kind, folder / 'deaths')
+    async with SQLiteJournal(folder / 'runs.db') as inner:
+        journal = MarkedJournal(inner, points, delay=order.delay, ttl=order.ttl)
+        yield Stage(journal, Ledger(folder / 'ledger'), points)
+
+
+async def live(order: Order) -> None:
+    """Carry out an order."""
+    async with stage_for(order) as stage:
+        agent = SCENARIOS[order.scenario].make(stage)
+        if order.only_resume:
+            await _attempt(order, stage, agent)
+            return
+        found = await facts_of(stage)
+        _write(Path(order.folder) / f'found.{found["lines"]:06}', found)
+        result = await _to_end(order, stage, agent, begun=RUN_ID in found['runs'])
+        _write(Path(order.folder) / order.name, await _outcome(stage, result))
+
+
+async def _attempt(order: Order, stage: Stage, agent: Agent[Any, Any]) -> None:
+    while order.moment is not None and asyncio.get_running_loop().time() < order.moment:
+        pass
+    try:
+        result = await DRIVE[order.way](agent, RUN_ID, None)
+        told = {'ended': result.status}
+    except AgentGraphError as error:
+        told = {'ended': type(error).__name__}
+    told['passed'] = stage.points.passed
+    stage.ledger.add('attempt', told['ended'], order.name)
+    _write(Path(order.folder) / order.name, told)
+
+
+async def _to_end(order: Order, stage: Stage, agent: Agent[Any, Any], *, begun: bool) -> RunResult[Any]:
+    drive = DRIVE[order.way]
+    if begun:
+        result = await drive(agent, RUN_ID, {})
+    else:
+        result = await drive(agent, None, _start_options(order))
+    while result.status == 'paused':
+        answers = {p: answer_for(stage, p) for p in result.pending}
+        result = await drive(agent, RUN_ID, {'answers': answers})
+    return result
+
+
+def _start_options(order: Order) -> dict[str, Any]:
+    if order.limits is None:
+        return {'run_id': RUN_ID}
+    requests, calls, tokens = order.limits
+    limits = UsageLimits(request_limit=requests, tool_calls_limit=calls, total_tokens_limit=tokens)
+    return {'run_id': RUN_ID, 'usage_limits': limits}
+
+
+# The ways to drive a run: begin it with these options, or go on with it if an id is given.
+
+Drive: TypeAlias = Callable[[Agent[Any, Any], str | None, dict[str, Any] | None], Awaitable[RunResult[Any]]]
+
+
+async def _run(agent: Agent[Any, Any], run_id: str | None, options: dict[str, Any] | None) -> RunResult[Any]:
+    given = options or {}
+    return await (agent.run(PROMPT, **given) if run_id is None else agent.resume(run_id, **given))
+
+
+async def _text(agent: Agent[Any, Any], run_id: str | None, options: dict[str, Any] | None) -> RunResult[Any]:
+    given = options or {}
+    opened = agent.run_stream(PROMPT, **given) if run_id is None else agent.resume_stream(run_id, **given)
+    async with opened as stream:
+        async for _ in stream.text():
+            pass
+        return await stream.result()
+
+
+async def _events(agent: Agent[Any, Any], run_id: str | None, options: dict[str, Any] | None) -> RunResult[Any]:
+    given = options or {}
+    if run_id is None:
+        reader = agent.run_stream_events(PROMPT, **given)
+        async for _ in reader:
+            pass
+        return await reader.finish()
+    async with agent.resume_stream(run_id, **given) as stream:
+        async for _ in stream.events():
+            pass
+        return await stream.result()
+
+
+async def _iter(agent: Agent[Any, Any], run_id: str | None, options: dict[str, Any] | None) -> RunResult[Any]:
+    given = options or {}
+    opened = agent.iter(PROMPT, **given) if run_id is None else agent.resume_iter(run_id, **given)
+    async with opened as run:
+        async for _ in run:
+            pass
+        assert run.result is not None
+        return run.result
+
+
+DRIVE: dict[Way, Drive] = {'run': _run, 'text': _text, 'events': _events, 'iter': _iter}
+
+
+# What is found in a journal
+
+
+async def facts_of(stage: Stage) -> dict[str, Any]:
+    """Everything the journal holds now, as far as it matters, and how many lines the ledger has."""
+    runs: dict[str, Any] = {}
+    for info in await stage.journal.runs():
+        runs[info.run_id] = _facts(await stage.journal.load(info.run_id)) | {'status': info.status}
+    return {'runs': runs, 'lines': len(stage.ledger.lines())}
+
+
+def _facts(records: list[Record]) -> dict[str, Any]:
+    state = fold('', records)
+    first = records[0].entry
+    assert isinstance(first, Started)
+    entries = [record.entry for record in records]
+    started = [e for e in entries if isinstance(e, CallStarted)]
+    return {
+        'agent': first.agent,
+        'prompt': first.prompt,
+        'in_order': [r.seq for r in records] == list(range(1, len(records) + 1)),
+        'responses': sum(isinstance(e, Entered) and e.response is not None for e in entries),
+        'tools': {e.tool_call_id: e.tool_name for e in started},
+        'attempts': [[e.tool_call_id, e.attempt] for e in started],
+        'finished': [e.part.tool_call_id for e in entries if isinstance(e, CallFinished)],
+        'steps': [[e.scope, e.name] for e in entries if isinstance(e, StepDone)],
+        'pauses': sum(isinstance(e, Paused) for e in entries),
+        'ends': sum(isinstance(e, Ended) for e in entries),
+        'valid': is_valid(state.valid_messages()),
+    }
+
+
+async def _outcome(stage: Stage, result: RunResult[Any]) -> dict[str, Any]:
+    stored = fold(result.run_id, await stage.journal.load(result.run_id))
+    return {
+        'output': result.output,
+        'status': result.status,
+        'run_id': result.run_id,
+        'usage': asdict(result.usage),
+        'step': result.state.step,
+        'messages': json.loads(dump_json(result.messages))['messages'],
+        'valid': is_valid(result.messages),
+        'stored': stored == result.state,
+        'passed': stage.points.passed,
+        **await facts_of(stage),
+    }
+
+
+def _write(path: Path, data: dict[str, Any]) -> None:
+    """Write a file that is there as a whole or not at all."""
+    draft = path.with_name(f'{path.name}.draft')
+    draft.write_text(json.dumps(data))
+    draft.replace(path)
+
+
+async def exists(journal: Journal, run_id: str) -> bool:
+    """Whether there is such a run."""
+    try:
+        await journal.info(run_id)
+    except UnknownRun:
+        return False
+    return True
