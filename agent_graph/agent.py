@@ -364,7 +364,11 @@ class Agent(Generic[Deps, Output]):
         metadata: dict[str, JsonValue] | None = None,
         confirm: Confirm = 'per_tool',
         on_pending: OnPending | None = None,
+        **unknown: Any,
     ) -> Order:
+        if unknown:
+            known = ', '.join(RunOptions.__annotations__)
+            raise TypeError(f'a run has no option {next(iter(unknown))!r}; its options are: {known}')
         overrides = _overrides.get()
         mine = overrides.get(id(self), {}) if overrides else {}
         own = self.model_settings

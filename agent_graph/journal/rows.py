@@ -8,16 +8,15 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Sequence
-from hashlib import sha256
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from agent_graph.errors import CodecError
 from agent_graph.journal import Lease
-from agent_graph.journal.checks import is_over, locked, misplaced, no_record, stale, status_of, taken, unknown
+from agent_graph.journal.checks import is_over, locked, no_record, status_of, taken, unknown
 from agent_graph.journal.codec import decode
 from agent_graph.journal.database import statements
 from agent_graph.journal.entries import Entry, Parent, Record, RunInfo, RunStatus
-from agent_graph.journal.large import LARGE, join, split
+from agent_graph.journal.large import join
 from agent_graph.messages.versioned import shorten
 
 __all__ = [

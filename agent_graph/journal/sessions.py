@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import groupby
+from typing import Any, TypeAlias
 
 from agent_graph.errors import JournalError, JournalUnavailable
 from agent_graph.journal.batch import Write, write_all
 from agent_graph.journal.database import Database, result_code
 from agent_graph.journal.worker import Job
 
-__all__ = ['ReadSession', 'WriteSession']
+__all__ = ['Call', 'ReadSession', 'WriteSession']
 
-_Jobs = Sequence[Job[sqlite3.Connection]]
+Call: TypeAlias = Callable[[sqlite3.Connection], Any]
+"""Work that is done by calling it with the connection."""
+
+_Jobs: TypeAlias = Sequence[Job[Call | Write]]
 
 
 class WriteSession:
@@ -78,19 +82,24 @@ class WriteSession:
         for together, some in groupby(jobs, key=lambda job: isinstance(job.work, Write)):
             if together:
                 self._write(list(some))
-                continue
-            for job in some:
-                try:
-                    job.result = job.work(self._db)
-                except JournalError as refusal:
-                    job.error = refusal
+            else:
+                for job in some:
+                    self._call(job)
 
     def _write(self, jobs: _Jobs) -> None:
-        for job, result in zip(jobs, write_all(self._db, [job.work for job in jobs]), strict=True):
+        writes = [job.work for job in jobs if isinstance(job.work, Write)]
+        for job, result in zip(jobs, write_all(self._db, writes), strict=True):
             if isinstance(result, JournalError):
                 job.error = result
             else:
                 job.result = result
+
+    def _call(self, job: Job[Call | Write]) -> None:
+        if not isinstance(job.work, Write):
+            try:
+                job.result = job.work(self._db)
+            except JournalError as refusal:
+                job.error = refusal
 
     def _fail(self, jobs: _Jobs, error: Exception) -> None:
         for job in jobs:
@@ -115,7 +124,7 @@ class ReadSession:
         except Exception as error:
             raise database.failure(error) from error
 
-    def perform(self, jobs: _Jobs) -> None:
+    def perform(self, jobs: Sequence[Job[Call]]) -> None:
         for job in jobs:
             try:
                 self._db.execute('BEGIN')

@@ -26,7 +26,8 @@ from agent_graph.journal.follow import Follower, Watchers
 if TYPE_CHECKING:
     import sqlite3
 
-    from agent_graph.journal.rows import Encoded
+    from agent_graph.journal.batch import Encoded, Write
+    from agent_graph.journal.sessions import Call
     from agent_graph.journal.worker import Worker
 
 __all__ = ['SQLiteJournal']
@@ -40,8 +41,8 @@ _POLL = (0.02, 0.25)
 class _Crew(NamedTuple):
     """The two threads of a journal in one process."""
 
-    writer: Worker[sqlite3.Connection]
-    reader: Worker[sqlite3.Connection]
+    writer: Worker[Call | Write]
+    reader: Worker[Call]
 
 
 class SQLiteJournal:
@@ -83,21 +84,20 @@ class SQLiteJournal:
         weakref.finalize(self, _dismiss, self._crews)
 
     async def create(self, run_id: str, records: Sequence[Record], *, owner: str, ttl: float) -> Lease:
-        from agent_graph.journal import rows
+        from agent_graph.journal.batch import Create
 
         check_new(run_id, records)
-        first, last = records[0], records[-1]
-        run = rows.NewRun(run_id, agent_of(first.entry), parent_of(first.entry), status_of(last.entry), first.time)
-        return await self._write(partial(rows.create, run=run, records=_encode(records), owner=owner, ttl=ttl))
+        start, status = records[0].entry, status_of(records[-1].entry)
+        new = Create(run_id, _encode(records), status, agent_of(start), parent_of(start), owner, ttl)
+        return await self._write(new)
 
     async def append(self, run_id: str, records: Sequence[Record], *, epoch: int) -> None:
-        from agent_graph.journal import rows
+        from agent_graph.journal.batch import Append
 
         if records:
             check_order(run_id, records, records[0].seq)
         status = status_of(records[-1].entry) if records else 'running'
-        work = partial(rows.append, run_id=run_id, records=_encode(records), epoch=epoch, status=status)
-        await self._write(work, news=run_id)
+        await self._write(Append(run_id, _encode(records), status, epoch), news=run_id)
 
     async def load(self, run_id: str, *, after: int = 0, upto: int | None = None) -> list[Record]:
         from agent_graph.journal import rows
@@ -141,9 +141,9 @@ class SQLiteJournal:
         return await self._write(partial(rows.acquire, run_id=run_id, owner=owner, ttl=ttl, over=over))
 
     async def renew(self, lease: Lease, *, ttl: float) -> Lease:
-        from agent_graph.journal import rows
+        from agent_graph.journal.batch import Renew
 
-        return await self._write(partial(rows.renew, lease=lease, ttl=ttl))
+        return await self._write(Renew(lease, ttl))
 
     async def release(self, lease: Lease) -> None:
         from agent_graph.journal import rows
@@ -183,9 +183,7 @@ class SQLiteJournal:
     def __repr__(self) -> str:
         return f'SQLiteJournal({self.path!r})'
 
-    async def _write(
-        self, work: Callable[[sqlite3.Connection], T], *, alone: bool = False, news: str | None = None
-    ) -> T:
+    async def _write(self, work: Call | Write, *, alone: bool = False, news: str | None = None) -> Any:
         from agent_graph.journal.worker import Job
 
         job = Job(work, alone=alone, news=news)
@@ -196,7 +194,7 @@ class SQLiteJournal:
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         from agent_graph.journal.worker import Job
 
-        job = Job(work)
+        job: Job[Call] = Job(work)
         if not self._hands().reader.send(job):
             raise closed(self)
         return await job.future
@@ -226,8 +224,8 @@ class SQLiteJournal:
 
 def _encode(records: Sequence[Record]) -> list[Encoded]:
     # Here and not in the writer's thread: it is busy with the disk, and a value that cannot be stored is the caller's.
+    from agent_graph.journal.batch import Encoded
     from agent_graph.journal.codec import encode
-    from agent_graph.journal.rows import Encoded
 
     return [Encoded(record.seq, record.time, encode(record.entry)) for record in records]
 

@@ -1,4 +1,4 @@
-"""A thread that owns one database connection and performs jobs sent to it from any task, thread and event loop.
+"""A thread that owns one session, such as a database connection, and performs jobs sent to it from any thread or loop.
 
 All jobs that are waiting when the thread looks are performed together: this is where group commit comes from. A job
 that was sent is performed whether or not its sender still waits, so a cancelled caller leaves nothing half done.
@@ -25,19 +25,18 @@ PATIENCE = 0.05
 FEW = 4
 """No more than so many jobs are not worth waiting for."""
 
-D = TypeVar('D')
-T = TypeVar('T')
+W = TypeVar('W')
 
 
-class Job(Generic[D]):
-    """One thing to do with a connection `D`, and where its result goes.
+class Job(Generic[W]):
+    """One thing to do, in the form `W` that the session understands, and where its result goes.
 
     `alone` marks work that cannot share a transaction; `news` is the run its success is news of.
     """
 
     __slots__ = ('alone', 'error', 'future', 'loop', 'news', 'result', 'work')
 
-    def __init__(self, work: Callable[[D], Any], *, alone: bool = False, news: str | None = None) -> None:
+    def __init__(self, work: W, *, alone: bool = False, news: str | None = None) -> None:
         self.work = work
         self.alone = alone
         self.news = news
@@ -56,17 +55,17 @@ class Job(Generic[D]):
             self.future.set_result(self.result)
 
 
-class Session(Protocol[D]):
+class Session(Protocol[W]):
     """An open connection as the worker uses it."""
 
-    def perform(self, jobs: Sequence[Job[D]]) -> None:
+    def perform(self, jobs: Sequence[Job[W]]) -> None:
         """Do the jobs in order and set each one's `result` or `error`; never raises."""
         ...
 
     def close(self) -> None: ...
 
 
-class Worker(Generic[D]):
+class Worker(Generic[W]):
     """Sends jobs to a thread that is started by the first one and ends with `stop`.
 
     `open_session` runs in that thread, again after it failed. `on_done` is told of each successful job's `news`. A
@@ -76,7 +75,7 @@ class Worker(Generic[D]):
     def __init__(
         self,
         name: str,
-        open_session: Callable[[], Session[D]],
+        open_session: Callable[[], Session[W]],
         on_done: Callable[[str], None] | None = None,
         *,
         patient: bool = False,
@@ -85,12 +84,12 @@ class Worker(Generic[D]):
         self._open_session = open_session
         self._on_done = on_done
         self._patient = patient
-        self._queue: SimpleQueue[Job[D] | None] = SimpleQueue()
+        self._queue: SimpleQueue[Job[W] | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopped = False
 
-    def send(self, job: Job[D]) -> bool:
+    def send(self, job: Job[W]) -> bool:
         """Queue a job; `False` if the worker has been stopped. Await `job.future` for the result."""
         with self._lock:
             if self._stopped:

@@ -19,7 +19,7 @@ from agent_graph import (
     ToolReturn,
 )
 from tests.acceptance.ledger import Line
-from tests.acceptance.stage import Stage, answers, call, report, value
+from tests.acceptance.stage import Stage, answers, call, prompt_of, report, value
 
 __all__ = ['PROMPT', 'RUN_ID', 'SCENARIOS', 'Scenario', 'answer_for']
 
@@ -68,7 +68,12 @@ def _nested(stage: Stage) -> Agent[Any, Any]:
     """Two agents at once inside tools, with an agent inside a tool of each."""
     hire = _inner(stage, 'hire', [stage.tool('pay')], [call('pay', 3, 'd1')], report)
     tools = [hire, stage.tool('fetch')]
-    consult = _inner(stage, 'consult', tools, [call('hire', 1, 'c1'), call('fetch', 2, 'c2')], report)
+
+    def hire_one(messages: Sequence[Message]) -> list[ToolCallPart]:
+        n = int(prompt_of(messages).split()[1])  # another prompt for each, so that the ledger can tell them apart
+        return [call('hire', n, 'c1'), call('fetch', 2, 'c2')]
+
+    consult = _inner(stage, 'consult', tools, hire_one, report)
     calls = [call('consult', 1, 'n1'), call('consult', 2, 'n2')]
     return Agent(stage.model('nested', calls, report), name='nested', tools=[consult], journal=stage.journal)
 

@@ -65,6 +65,7 @@ class Debugger:
         self._out = dialog.out
         self._breaks = Breakpoints(())
         self._stepping = True
+        self._straight = False  # after a pause the node goes on that the answers are for
         self._error: BaseException | None = None
         self._interrupts = Interrupts(lambda text: self._out.line(text, 'yellow'))
 
@@ -110,9 +111,13 @@ class Debugger:
         return True
 
     def _reason_to_stop(self, node: object) -> str | None:
-        if self._interrupts.stop or self._stepping:
+        """Why to stop before this node, in words that may be empty; `None` to run it."""
+        straight, self._straight = self._straight, False
+        if self._interrupts.stop:
             return ''
-        return self._breaks.hit(node) or None
+        if straight:
+            return None
+        return '' if self._stepping else self._breaks.hit(node) or None
 
     async def _run_node(self, run: AgentRun[Any]) -> None:
         node: Any = run.next_node
@@ -164,7 +169,7 @@ class Debugger:
                 elif not answers:
                     raise CommandError('the run waits for an answer: approve, deny or answer a call first, or quit')
                 else:
-                    self._stepping = not command.on
+                    self._stepping, self._straight = not command.on, True
                     return answers
             except CommandError as error:
                 self._out.line(error.message, 'red')

@@ -63,7 +63,7 @@ class Asked:
             return self._status(error)
         if isinstance(error, (openai.APITimeoutError, TimeoutError, *_types('TimeoutException'))):
             return self._made(ModelTimeout, f'{self.url} did not answer in time', error, 'raise the timeout setting')
-        # Failures of TLS come through httpx2 as they are: https://github.com/pydantic/httpx2/issues/854
+        # Failures of TLS come through the HTTP client as they are, not as errors of its own.
         if answering and isinstance(error, (OSError, anyio.EndOfStream, *_types('RequestError', 'StreamError'))):
             return self.cut(_reason(error))
         if isinstance(error, (openai.APIConnectionError, OSError, *_types('RequestError'))):

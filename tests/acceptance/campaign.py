@@ -1,0 +1,192 @@
+"""Runs that are killed again and again, and what came of them: `python -m tests.acceptance.campaign --kills 1000`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tests.acceptance.child import Order, Way
+from tests.acceptance.ledger import Ledger
+from tests.acceptance.scenarios import SCENARIOS
+from tests.acceptance.server import ForkServer, fork_server
+from tests.acceptance.verdict import Evidence, faults
+
+__all__ = ['AT_RANDOM', 'WAYS', 'Campaign', 'Kill', 'Report', 'main', 'scratch']
+
+AT_RANDOM = 'at a random time'
+WAYS: Sequence[Way] = ('run', 'text', 'events', 'iter')
+
+
+@dataclass(frozen=True)
+class Kill:
+    """One death: at place `at` (see `points.Points`), or from outside, `after` seconds after the start."""
+
+    at: int | None = None
+    after: float | None = None
+    delay: float = 0.0
+
+
+@dataclass
+class Report:
+    """What a campaign did and found."""
+
+    runs: int = 0
+    resumes: int = 0
+    kills: Counter[str] = field(default_factory=Counter[str])
+    by_scenario: Counter[str] = field(default_factory=Counter[str])
+    failures: list[str] = field(default_factory=list[str])
+
+    def __str__(self) -> str:
+        total = sum(self.kills.values())
+        lines = [f'{self.runs} runs, {total} kills, {self.resumes} resumes, {len(self.failures)} failures']
+        lines += [f'  {n:6} killed {phase}' for phase, n in sorted(self.kills.items())]
+        lines += [f'  {n:6} kills in scenario {name!r}' for name, n in sorted(self.by_scenario.items())]
+        return '\n'.join([*lines, *self.failures])
+
+
+@contextmanager
+def scratch(on_disk: bool = False) -> Iterator[Path]:
+    """A folder. In memory if possible: what a kill leaves behind is the same there, and a flush costs nothing."""
+    memory = Path('/dev/shm')
+    there = memory if not on_disk and os.access(memory, os.W_OK) else None
+    folder = Path(tempfile.mkdtemp(prefix='kill-', dir=there))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Campaign:
+    """Kills runs of the scenarios and judges each when it has come to its end."""
+
+    def __init__(self, server: ForkServer, folder: Path) -> None:
+        self.report = Report()
+        self._server = server
+        self._folder = folder
+        self._wholes: dict[tuple[str, Way], tuple[dict[str, Any], float]] = {}
+
+    def whole(self, scenario: str, way: Way) -> tuple[dict[str, Any], float]:
+        """The end of a run that is left alone, and how many seconds its process lived."""
+        known = self._wholes.get((scenario, way))
+        if known is None:
+            folder = self._new_folder()
+            begun = time.monotonic()
+            code = self._server.do(Order(scenario, str(folder), way))
+            assert code == 0, f'{scenario} failed without any kill'
+            known = _read(folder / 'result'), time.monotonic() - begun
+            self._wholes[scenario, way] = known
+            shutil.rmtree(folder)
+        return known
+
+    def chain(self, scenario: str, way: Way, kills: Sequence[Kill], *, resume_by: Way | None = None) -> None:
+        """One run, killed in one process after the other, then left alone; `resume_by` drives all but the first."""
+        folder = self._new_folder()
+        name = f'{scenario}, {way}, {resume_by or way}, {kills}'
+        order = Order(scenario, str(folder), way, limits=self._limits(scenario, way))
+        code = 0
+        for n, kill in enumerate([*kills, Kill()]):
+            code = self._one(replace(order, at=kill.at, delay=kill.delay), kill.after)
+            self.report.resumes += n > 0
+            if code != -signal.SIGKILL:
+                break
+            self.report.by_scenario[scenario] += 1
+            order = replace(order, way=resume_by or way)
+        self.report.runs += 1
+        if (folder / 'deaths').exists():
+            self.report.kills.update(line.split(':')[0] for line in (folder / 'deaths').read_text().splitlines())
+        found = [f'exit code {code}'] if code else self._judge(folder, scenario, way)
+        if found:
+            self.report.failures.append('\n'.join([f'FAILED {name} in {folder}', *(f'  {fault}' for fault in found)]))
+        else:
+            shutil.rmtree(folder)
+
+    def _one(self, order: Order, after: float | None) -> int:
+        if after is None:
+            return self._server.do(order)
+        pid = self._server.launch(order)
+        time.sleep(after)
+        os.kill(pid, signal.SIGKILL)
+        code = self._server.wait(pid)
+        self.report.kills[AT_RANDOM] += code == -signal.SIGKILL
+        return code
+
+    def _judge(self, folder: Path, scenario: str, way: Way) -> list[str]:
+        found = [_read(path) for path in sorted(folder.glob('found.*'), key=lambda p: p.stat().st_mtime_ns)]
+        whole, _ = self.whole(scenario, way)
+        lines = Ledger(folder / 'ledger').lines()
+        return faults(Evidence(found, _read(folder / 'result'), lines, whole, SCENARIOS[scenario].exact))
+
+    def _limits(self, scenario: str, way: Way) -> tuple[int, int, int] | None:
+        """Exactly what an undisturbed run uses: counting anything twice after a crash would go past it."""
+        if not SCENARIOS[scenario].exact:
+            return None
+        usage = self.whole(scenario, way)[0]['usage']
+        return usage['requests'], usage['tool_calls'], usage['total_tokens']
+
+    def _new_folder(self) -> Path:
+        return Path(tempfile.mkdtemp(dir=self._folder))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text())
+
+
+def random_kill(chance: random.Random, places: int, seconds: float) -> Kill:
+    """A kill somewhere in the life of a process that passes so many places in so many seconds."""
+    if chance.random() < 0.4:
+        return Kill(after=chance.uniform(0, seconds))
+    return Kill(at=chance.randint(1, places), delay=chance.uniform(0, 0.003))
+
+
+def random_chains(campaign: Campaign, chance: random.Random, kills: int, say: Any = None) -> None:
+    """Kill random runs at random places and times until there were so many kills."""
+    names, told = list(SCENARIOS), 0
+    while (done := sum(campaign.report.kills.values())) < kills:
+        scenario, way, resume_by = chance.choice(names), chance.choice(WAYS), chance.choice(WAYS)
+        whole, seconds = campaign.whole(scenario, way)
+        count = min(chance.choice((1, 1, 2, 3, 5)), kills - done)
+        chain = [random_kill(chance, len(whole['passed']), seconds) for _ in range(count)]
+        campaign.chain(scenario, way, chain, resume_by=resume_by)
+        if say is not None and done // 100 > told:
+            told = done // 100
+            say(f'{done} kills, {len(campaign.report.failures)} failures')
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Every place of every scenario once, then random kills up to the number asked for; prints a report."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument('--kills', type=int, default=1000)
+    parser.add_argument('--seed', type=int, default=1)
+    parser.add_argument('--memory', action='store_true', help='in memory instead of on the disk')
+    given = parser.parse_args(arguments)
+    begun = time.monotonic()
+    chance = random.Random(given.seed)
+    with fork_server() as server, scratch(not given.memory) as folder:
+        campaign = Campaign(server, folder)
+        for scenario in SCENARIOS:
+            places = len(campaign.whole(scenario, 'run')[0]['passed'])
+            for place in range(1, places + 1):
+                if sum(campaign.report.kills.values()) < given.kills:
+                    campaign.chain(scenario, 'run', [Kill(at=place, delay=chance.uniform(0, 0.003))])
+            print(f'{scenario}: killed at each of {places} places', flush=True)
+        random_chains(campaign, chance, given.kills, say=lambda text: print(text, flush=True))
+    print(campaign.report)
+    print(f'seed {given.seed}, {time.monotonic() - begun:.0f} s')
+    return 1 if campaign.report.failures else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
