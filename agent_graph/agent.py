@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import TracebackType
@@ -43,6 +43,7 @@ Prompt: TypeAlias = str | Sequence[str | FilePart] | None
 
 OutputType: TypeAlias = (
     type[Output]
+    | Callable[..., Awaitable[Output]]
     | Callable[..., Output]
     | ToolOutput[Output]
     | NativeOutput[Output]

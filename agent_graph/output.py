@@ -16,9 +16,9 @@ empty answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Generic
+from typing import Generic
 
 from typing_extensions import TypeVar
 
@@ -31,7 +31,7 @@ Output = TypeVar('Output', default=str)
 class ToolOutput(Generic[Output]):
     """Have the model call an output tool; `type` may be a type or a function. `name` and `description` are shown to it."""
 
-    type: type[Output] | Callable[..., Output]
+    type: type[Output] | Callable[..., Awaitable[Output]] | Callable[..., Output]
     name: str | None = None
     description: str | None = None
     strict: bool | None = None
@@ -60,4 +60,4 @@ class PromptedOutput(Generic[Output]):
 class TextOutput(Generic[Output]):
     """Pass the answer's text through `function(text)` or `function(ctx, text)`, sync or async."""
 
-    function: Callable[..., Any]
+    function: Callable[..., Awaitable[Output]] | Callable[..., Output]

@@ -42,11 +42,11 @@ def step(
     `next`, `continue`, `break NODE`, `break tool NAME`, `clear`, `edit args CALL JSON`, `show` (`state`, `messages`,
     `usage`, `node`), `fork here`, `approve` / `deny` / `answer CALL` where the run waits for people, `quit`, `help`.
 
-    Leaving loses nothing: the run is in its journal, and the command to come back is printed. Ctrl-C while a node runs
-    stops before the next one; a second time it cancels the run; at a prompt it leaves.
+    Leaving loses nothing: the run is in its journal, and the command to come back is printed. Ctrl-C at a prompt leaves;
+    while a node runs it stops before the next one, and a second time it cancels the run.
 
     Exit codes: 0 the run completed; 1 it failed; 2 wrong arguments or set-up, nothing was run; 3 left before its end, it
-    can be resumed; 130 left or cancelled with Ctrl-C; 143 left by SIGTERM.
+    can be resumed; 130 left or cancelled with Ctrl-C; 143 left or cancelled by SIGTERM.
     """
     if (prompt is None) == (resume is None):
         raise CommandError('pass either a PROMPT for a new run, or --resume ID to step on through a stored one')

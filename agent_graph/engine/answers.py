@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from agent_graph.engine.plan import Plan
 from agent_graph.engine.results import to_answer
@@ -40,6 +40,10 @@ class Resolved:
 
 def resolve(state: RunState, plan: Plan | None, answers: Mapping[Any, Any]) -> list[Resolved]:
     """All answers as entries, or `AnswerError` if any of them is in doubt."""
+    if not isinstance(answers, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  it comes from the user
+        raise AnswerError(f'answers={answers!r} is no mapping; pass a dict from pending calls to their answers')
+    if state.ended is not None and answers:
+        raise AnswerError(f'run {state.run_id!r} has ended ({state.ended.status}); it waits for nothing')
     waiting = state.waiting
     resolved: list[Resolved] = []
     for key, given in answers.items():
@@ -78,6 +82,8 @@ def entry_for(pending: Pending, given: Any, plan: Plan | None) -> Answered | Cal
         )
     call_id = pending.tool_call_id
     if isinstance(given, ToolDenied):
+        if not isinstance(given.message, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise AnswerError(f'{given!r} does not say why; pass ToolDenied("a text for the model")')
         if pending.reason == 'crash':
             return Answered(call_id, 'denied')
         return Answered(call_id, 'denied', pending.args, pending.tool_name, clean_text(given.message))
@@ -89,15 +95,27 @@ def entry_for(pending: Pending, given: Any, plan: Plan | None) -> Answered | Cal
             raise AnswerError(str(error)) from error
     if isinstance(given, Answer):
         return Answered(call_id, 'answer', value=checked_value(pending, given))
-    args = given.override_args
-    if args is not None and plan is not None:
+    return Answered(call_id, 'approved', args=_checked_args(pending, given.override_args, plan))
+
+
+def _checked_args(pending: Pending, args: Any, plan: Plan | None) -> JsonValue:
+    """Arguments put in by hand, in JSON form and such as the tool takes."""
+    if args is None:
+        return None
+    if not isinstance(args, dict):
+        raise AnswerError(f'override_args={args!r} for {pending.tool_call_id!r} is no dict; pass the arguments by name')
+    try:
+        made: JsonValue = json_form(cast('object', args))
+    except ValueError as error:
+        raise AnswerError(f'override_args={args!r} for {pending.tool_call_id!r} has no JSON form: {error}') from error
+    if plan is not None:
         try:
-            plan.tools[pending.tool_name].schema.validate(args)
+            plan.tools[pending.tool_name].schema.validate(cast('dict[str, Any]', made))
         except KeyError:
             raise AnswerError(f'the agent has no tool {pending.tool_name!r} any more') from None
         except ArgumentsError as error:
-            raise AnswerError(f'override_args for {call_id!r}: {error.message}') from error
-    return Answered(call_id, 'approved', args=args)
+            raise AnswerError(f'override_args for {pending.tool_call_id!r}: {error.message}') from error
+    return made
 
 
 def checked_value(pending: Pending, given: Any) -> JsonValue:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from agent_graph.engine.answers import Resolved, resolve
@@ -49,10 +50,11 @@ async def record_answers(state: RunState, plan: Plan | None, journal: Journal, a
 
 
 def _check_still_pending(state: RunState, resolved: list[Resolved]) -> None:
-    """Between the look and the lease somebody else may have answered."""
+    """Between the look and the lease somebody else may have answered, and the call may wait for something else now."""
     for answer in resolved:
         call_id = answer.pending.tool_call_id
-        if call_id not in state.pending:
+        own = replace(answer.pending, path=())
+        if state.ended is not None or own not in state.pending.get(call_id, ()):
             raise AnswerError(f'{call_id!r} has been answered already')
 
 

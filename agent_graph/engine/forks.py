@@ -97,5 +97,13 @@ def _edited(state: RunState, edit: Callable[[RunState], Any]) -> list[Entry]:
         return []
     values: dict[str, Any] = {name: clean_data(getattr(after, name)) for name in changed}
     if 'messages' in values:
-        values['messages'] = tuple(repair(values['messages']))
+        values['messages'] = tuple(_repaired(after, list(values['messages'])))
     return [Edited(**values)]
+
+
+def _repaired(state: RunState, messages: list[Message]) -> list[Message]:
+    """A valid history, but for the calls of the response that the fork is about to handle: those are answered by it."""
+    handled = state.at.response if state.at is not None else None
+    if handled is not None and messages and messages[-1] == handled:
+        return [*repair(messages[:-1]), messages[-1]]
+    return list(repair(messages))

@@ -28,9 +28,8 @@ async def sort_out(deps: RunDeps, calls: list[Call], answers: dict[str, ToolRetu
     for call in calls:
         while True:
             settled = await _settle(deps, call)
-            if not isinstance(settled, Pending) or deps.on_pending is None or settled.path:
+            if not isinstance(settled, Pending) or settled.path or not await _answered_inline(deps, settled):
                 break
-            await _answer_inline(deps, settled)
         if isinstance(settled, Call):
             run.append(settled)
         elif isinstance(settled, Pending):
@@ -41,11 +40,15 @@ async def sort_out(deps: RunDeps, calls: list[Call], answers: dict[str, ToolRetu
     return run
 
 
-async def _answer_inline(deps: RunDeps, pending: Pending) -> None:
-    """Have the caller's function answer at once."""
-    assert deps.on_pending is not None
+async def _answered_inline(deps: RunDeps, pending: Pending) -> bool:
+    """Have the caller's function answer at once; false if there is none, or if it has no answer now."""
+    if deps.on_pending is None:
+        return False
     given = await deps.effects.consult(deps.on_pending, pending)
+    if given is None:
+        return False
     await deps.effects.record(entry_for(pending, given, deps.plan))
+    return True
 
 
 async def _settle(deps: RunDeps, call: Call) -> Call | ToolReturnPart | Pending:
@@ -59,7 +62,7 @@ async def _settle(deps: RunDeps, call: Call) -> Call | ToolReturnPart | Pending:
             return ToolReturnPart(name, INTERRUPTED, call_id, 'interrupted')
         return ToolReturnPart(name, decided.message or '', call_id, 'denied')
     if decided is not None:
-        return _with_args(call, decided)
+        return _with_args(deps, call, decided)
     still = state.pending.get(call_id)
     if still and call_id not in deps.woken:
         return still[0]
@@ -74,17 +77,15 @@ async def _settle(deps: RunDeps, call: Call) -> Call | ToolReturnPart | Pending:
     return call
 
 
-def _with_args(call: Call, decided: Answered) -> Call:
-    """The approved call, with the arguments a person put in."""
+def _with_args(deps: RunDeps, call: Call, decided: Answered) -> Call | Pending:
+    """The approved call, with the arguments a person put in; those that do not fit are asked for again."""
     args = decided.args
     if not isinstance(args, dict):
         return call
     try:
         arguments = call.schema.validate(args)
     except ArgumentsError as error:
-        raise ConfigError(
-            f'the approved arguments of {call.part.tool_name!r} do not fit it: {error.message}'
-        ) from error
+        return _pending(deps, call, 'approval', f'The arguments given do not fit: {error.message}')
     return replace(call, sent=args, arguments=arguments)
 
 

@@ -34,7 +34,7 @@ Instructions: TypeAlias = str | Callable[..., Any]
 """A text, or a function (sync or async, with or without a `RunContext`) that returns one or `None`."""
 
 OnPending: TypeAlias = Callable[[Pending], Any]
-"""Answers what a run waits for while it waits, sync or async, instead of pausing it."""
+"""Answers what a run waits for while it waits, sync or async, instead of pausing it; `None` lets it pause."""
 
 Keep: TypeAlias = Callable[[str, Sequence[Record]], Awaitable[None]]
 """Takes over the records of a run that pauses and has no journal, so that it can be resumed in this process."""

@@ -41,9 +41,9 @@ async def ask(deps: Handles, tool_call_id: str | None, tool_name: str | None, qu
         adapter.json_schema(),
         attempt=started.attempt if started is not None else 1,
     )
-    if deps.on_pending is None:
+    given = None if deps.on_pending is None else await deps.effects.consult(deps.on_pending, pending)
+    if given is None:
         raise PauseSignal((pending,))
-    given = await deps.effects.consult(deps.on_pending, pending)
     value = checked_value(pending, given)
     await deps.effects.record(Answered(tool_call_id, 'answer', value=value))
     return _as_type(adapter, value)

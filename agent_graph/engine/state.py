@@ -261,13 +261,18 @@ def _count(state: RunState, usage: Usage, spends: tuple[Spend, ...]) -> None:
 
 
 def _paused(state: RunState, entry: Paused) -> None:
-    state.paused = True
     state.pending = {}
     for pending in entry.pending:
         own = pending.path[0] if pending.path else pending.tool_call_id
-        state.pending[own] = (*state.pending.get(own, ()), pending)
+        state.decided.pop(own, None)
         if own in state.started and pending.reason != 'crash':
             state.idle |= {own}
+        if not pending.path:
+            pending = replace(pending, run_id=state.run_id)  # a fork's own, though the original wrote the entry
+        elif not pending.run_id.startswith(f'{state.run_id}:'):
+            continue  # waits inside the run this one was forked from: here the call is made again
+        state.pending[own] = (*state.pending.get(own, ()), pending)
+    state.paused = bool(state.pending)
 
 
 def _answered(state: RunState, entry: Answered) -> None:

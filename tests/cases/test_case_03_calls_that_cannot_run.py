@@ -72,7 +72,9 @@ def test_arguments_that_cannot_be_read_never_reach_the_tool(args: str) -> None:
             log.append(n)
             return n
 
-        done = await outcome_of(WAYS['run'], Agent(ScriptedModel([[ToolCallPart('add', args, 'a')], 'ok']), tools=[add]))
+        done = await outcome_of(
+            WAYS['run'], Agent(ScriptedModel([[ToolCallPart('add', args, 'a')], 'ok']), tools=[add])
+        )
         assert done.output == 'ok' and log == []
         assert answers_of(done.messages)[0].outcome == 'retry'
 

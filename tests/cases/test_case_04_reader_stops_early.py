@@ -7,7 +7,7 @@ import gc
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -40,19 +40,19 @@ async def _works_afterwards(agent: Agent[Any, Any], wire: Wire) -> None:
     assert wire.open == 0
 
 
-async def _text(agent: Agent[Any, Any]) -> AsyncIterator[str]:
+async def _text(agent: Agent[Any, Any]) -> AsyncGenerator[str, None]:
     async with agent.run_stream('go', run_id='r') as s:
         async for text in s.text():
             yield text
 
 
-async def _nested(agent: Agent[Any, Any]) -> AsyncIterator[str]:
+async def _nested(agent: Agent[Any, Any]) -> AsyncGenerator[str, None]:
     inner = _text(agent)
     try:
         async for text in inner:
             yield text
     finally:
-        await inner.aclose()  # pyright: ignore[reportAttributeAccessIssue]
+        await inner.aclose()
 
 
 async def leave_by_break(agent: Agent[Any, Any]) -> None:
@@ -71,7 +71,7 @@ async def leave_by_return(agent: Agent[Any, Any]) -> None:
 
 
 async def leave_by_exception(agent: Agent[Any, Any]) -> None:
-    with pytest.raises(Stop):
+    with pytest.raises(Stop):  # noqa: PT012
         async with agent.run_stream('go', run_id='r') as s:
             async for _ in s.text():
                 raise Stop
@@ -92,7 +92,7 @@ async def leave_events_with_a_block(agent: Agent[Any, Any]) -> None:
 
 
 async def leave_two_nested_generators(agent: Agent[Any, Any]) -> None:
-    async with aclosing(_nested(agent)) as texts:  # pyright: ignore[reportArgumentType]
+    async with aclosing(_nested(agent)) as texts:
         async for _ in texts:
             break
 
@@ -161,7 +161,7 @@ async def drop_by_return(agent: Agent[Any, Any]) -> None:
 
 
 async def drop_by_exception(agent: Agent[Any, Any]) -> None:
-    with pytest.raises(Stop):
+    with pytest.raises(Stop):  # noqa: PT012
         async for event in agent.run_stream_events('go', run_id='r'):
             if isinstance(event, PartDeltaEvent):
                 raise Stop

@@ -36,7 +36,9 @@ def _response(lead: list[AssistantPart], between: str) -> AssistantMessage:
     ('lead', 'between', 'strategy'),
     list(itertools.product(LEADS, ['', TEXT], STRATEGIES)),
 )
-def test_every_way_is_the_same_run(lead: str, between: str, strategy: Literal['early', 'graceful', 'exhaustive']) -> None:
+def test_every_way_is_the_same_run(
+    lead: str, between: str, strategy: Literal['early', 'graceful', 'exhaustive']
+) -> None:
     async def main() -> None:
         told: dict[str, object] = {}
         for name, way in WAYS.items():

@@ -82,7 +82,7 @@ def test_a_hundred_runs_at_once_each_see_their_own(way: Way) -> None:
             tenant.set(f'tenant {i}')
             result = await way(agent, 'go')
             assert result.output == f'output for tenant {i}'
-            assert {p.content for p in answers_of(result.messages)} == {f'tenant {i}'}
+            assert {str(p.content) for p in answers_of(result.messages)} == {f'tenant {i}'}
             assert tenant.get() == f'tenant {i}', 'a change made in a tool leaked to the caller'
 
         await asyncio.gather(*(one(i) for i in range(100 if way is WAYS['run'] else 10)))

@@ -102,7 +102,9 @@ def test_the_same_rules_hold_for_a_schema_from_elsewhere() -> None:
             [ToolCallPart('f', '{"n": 3.5, "items": []}', '2')],
             'end',
         ]
-        done = await outcome_of(WAYS['run'], Agent(ScriptedModel(script), tools=[Tool.from_schema('f', 'f', schema, f)]))
+        done = await outcome_of(
+            WAYS['run'], Agent(ScriptedModel(script), tools=[Tool.from_schema('f', 'f', schema, f)])
+        )
         assert done.output == 'end' and seen == [{'n': 3, 'items': [1, 2]}]
 
     go(main())
@@ -135,7 +137,9 @@ def test_no_arguments_at_all(args: Any) -> None:
         def ping() -> str:
             return 'pong'
 
-        done = await outcome_of(WAYS['run'], Agent(ScriptedModel([[ToolCallPart('ping', args, '1')], 'x']), tools=[ping]))
+        done = await outcome_of(
+            WAYS['run'], Agent(ScriptedModel([[ToolCallPart('ping', args, '1')], 'x']), tools=[ping])
+        )
         if args == 'null':
             assert answers_of(done.messages)[0].outcome == 'retry'
         else:

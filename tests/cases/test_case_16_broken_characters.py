@@ -135,7 +135,9 @@ def test_c_what_a_tool_returns(name: str, path: Path) -> None:
 def test_c_what_a_tool_says_when_it_asks_to_retry(path: Path) -> None:
     async def main() -> None:
         journal = SQLiteJournal(path)
-        agent = Agent(ScriptedModel([[call('tool')], 'fine']), tools=[_raising(ModelRetry('bad \udc97'))], journal=journal)
+        agent = Agent(
+            ScriptedModel([[call('tool')], 'fine']), tools=[_raising(ModelRetry('bad \udc97'))], journal=journal
+        )
         result = await agent.run('go')
         assert answers_of(result.messages)[0].content == 'bad \ufffd'
         await _two_more_turns(journal, result.messages)
@@ -265,7 +267,9 @@ def test_what_user_code_gives(path: Path) -> None:
             (deliver, [call('final_result', {'x': 1})]),
         ):
             model = ScriptedModel([item])
-            agent: Agent[None, Any] = Agent(model, instructions=[f'i {LONE}', explain], output_type=output_type, journal=journal)
+            agent: Agent[None, Any] = Agent(
+                model, instructions=[f'i {LONE}', explain], output_type=output_type, journal=journal
+            )
             result = await agent.run('go')
             assert (await journal.info(result.run_id)).status == 'completed'
             system = [m.content for m in model.requests[0].messages if isinstance(m, SystemMessage)]

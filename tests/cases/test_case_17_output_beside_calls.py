@@ -50,7 +50,12 @@ def expected(strategy: Strategy, first: bool, second: bool) -> Row:
 
 def _response(first: Any, second: Any, names: tuple[str, str], text: str = '') -> AssistantMessage:
     parts: list[Any] = [TextPart(text)] if text else []
-    parts += [call('a', {}, 'A'), ToolCallPart(names[0], first, 'O1'), call('b', {}, 'B'), ToolCallPart(names[1], second, 'O2')]
+    parts += [
+        call('a', {}, 'A'),
+        ToolCallPart(names[0], first, 'O1'),
+        call('b', {}, 'B'),
+        ToolCallPart(names[1], second, 'O2'),
+    ]
     return AssistantMessage(parts, Usage(input_tokens=1, output_tokens=1), finish_reason='tool_calls')
 
 
@@ -71,7 +76,9 @@ async def _continues(done: Any) -> None:
     assert requests_of(model)[0][:-1] == tuple(done.messages)
 
 
-@pytest.mark.parametrize(('strategy', 'first', 'second'), list(itertools.product(STRATEGIES, [True, False], [True, False])))
+@pytest.mark.parametrize(
+    ('strategy', 'first', 'second'), list(itertools.product(STRATEGIES, [True, False], [True, False]))
+)
 def test_output_functions(strategy: Strategy, first: bool, second: bool) -> None:
     """Each output is a function with side effects; an invalid one raises `ModelRetry`."""
 
@@ -106,7 +113,9 @@ def test_output_functions(strategy: Strategy, first: bool, second: bool) -> None
     go(main())
 
 
-@pytest.mark.parametrize(('strategy', 'first', 'second'), list(itertools.product(STRATEGIES, [True, False], [True, False])))
+@pytest.mark.parametrize(
+    ('strategy', 'first', 'second'), list(itertools.product(STRATEGIES, [True, False], [True, False]))
+)
 def test_one_output_tool_called_twice(strategy: Strategy, first: bool, second: bool) -> None:
     """The output is a type; an invalid one does not fit it."""
 
@@ -115,9 +124,12 @@ def test_one_output_tool_called_twice(strategy: Strategy, first: bool, second: b
         for way in WAYS.values():
             log = Log()
             row = expected(strategy, first, second)
-            args = [{'n': 1} if first else {'n': 'x'}, {'n': 2} if second else {'m': 2}]
+            one: Any = {'n': 1} if first else {'n': 'x'}
+            two: Any = {'n': 2} if second else {'m': 2}
             names = ('final_result', 'final_result')
-            model = ScriptedModel([_response(*args, names), [ToolCallPart('final_result', {'n': 10}, 'O3')]], chunk=4)
+            model = ScriptedModel(
+                [_response(one, two, names), [ToolCallPart('final_result', {'n': 10}, 'O3')]], chunk=4
+            )
             tools = [log.tool('a'), log.tool('b')]
             agent = Agent(model, tools=tools, output_type=Result, end_strategy=strategy)
             done = await outcome_of(way, agent)
@@ -239,6 +251,8 @@ def test_the_events_tell_the_same_story() -> None:
             assert {p.tool_call_id: p for p in stored if p.outcome != 'skipped'} == {
                 k: p for k, p in answered.items() if p.outcome != 'skipped'
             }
-            assert set(answered) == {p.tool_call_id for p in stored}, f'{strategy}: each answer is shown, skipped ones too'
+            assert set(answered) == {p.tool_call_id for p in stored}, (
+                f'{strategy}: each answer is shown, skipped ones too'
+            )
 
     go(main())

@@ -98,7 +98,9 @@ def test_a_cut_off_reasoning_or_text_after_calls_leaves_the_calls_whole() -> Non
     go(main())
 
 
-@pytest.mark.parametrize('tail', [TextPart(''), ThinkingPart(''), TextPart('\n')], ids=['text', 'reasoning', 'white space'])
+@pytest.mark.parametrize(
+    'tail', [TextPart(''), ThinkingPart(''), TextPart('\n')], ids=['text', 'reasoning', 'white space']
+)
 def test_an_empty_part_after_the_cut_call_does_not_make_it_whole(tail: AssistantPart) -> None:
     async def main() -> None:
         ran: list[dict[str, Any]] = []
@@ -150,7 +152,10 @@ def test_a_cut_output_function_is_not_called() -> None:
             sent.append(text)
             return text
 
-        script = [_cut(ToolCallPart('final_result', '{"text": "half"}', '1')), [ToolCallPart('final_result', '{"text": "all"}', '2')]]
+        script = [
+            _cut(ToolCallPart('final_result', '{"text": "half"}', '1')),
+            [ToolCallPart('final_result', '{"text": "all"}', '2')],
+        ]
         done = await outcome_of(WAYS['run'], Agent(ScriptedModel(script), output_type=send))
         assert done.output == 'all' and sent == ['all']
 

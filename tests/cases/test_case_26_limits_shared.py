@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -120,7 +121,9 @@ def test_request_limit_and_eight_parallel_nested_agents(way: Way) -> None:
 def test_request_limit_of_three_levels() -> None:
     async def main() -> None:
         asked = Asked(lambda m, i: 'leaf')
-        middle_asked = Asked(lambda m, i: [call('leaf', {'n': k}, f'l{k}') for k in range(4)] if len(m) == 1 else 'middle')
+        middle_asked = Asked(
+            lambda m, i: [call('leaf', {'n': k}, f'l{k}') for k in range(4)] if len(m) == 1 else 'middle'
+        )
         leaf = Agent(asked.model)
 
         async def run_leaf(n: int) -> str:
@@ -161,7 +164,7 @@ def test_a_token_budget_shared_by_parent_and_children(name: str) -> None:
 
         script = [_tokens(10, call('delegate', {'n': i}, f'd{i}')) for i in range(20)]
         bound = 45 if name != 'total_tokens_limit' else 90
-        agent = Agent(ScriptedModel(script), tools=[delegate], usage_limits=UsageLimits(**{name: bound}))
+        agent = Agent(ScriptedModel(script), tools=[delegate], usage_limits=replace(UsageLimits(), **{name: bound}))
         done = await outcome_of(WAYS['run'], agent)
         assert isinstance(done.error, UsageLimitExceeded) and done.error.limit == name
         assert done.usage.requests == 5, 'the response that went past the bound is the last'
@@ -254,7 +257,7 @@ def test_children_stopped_with_their_sibling_are_counted() -> None:
             return (await inner.run('x')).output
 
         async def late() -> str:
-            while asked.count < 4:
+            while asked.count < 4:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
             await asyncio.sleep(0.02)
             raise RuntimeError('late')

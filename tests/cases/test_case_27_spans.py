@@ -54,7 +54,9 @@ class Traces:
 
     def parent(self, span: Any) -> Any:
         """The span above, or `None`."""
-        return next((s for s in self.spans if span.parent is not None and s.context.span_id == span.parent.span_id), None)
+        return next(
+            (s for s in self.spans if span.parent is not None and s.context.span_id == span.parent.span_id), None
+        )
 
     def run_above(self, span: Any) -> Any:
         """The nearest run span above."""
@@ -92,7 +94,7 @@ async def by_return(agent: Agent[Any, Any]) -> None:
 
 
 async def by_exception(agent: Agent[Any, Any]) -> None:
-    with pytest.raises(Stop):
+    with pytest.raises(Stop):  # noqa: PT012
         async with agent.run_stream('go') as s:
             async for _ in s.text():
                 raise Stop
@@ -131,7 +133,7 @@ async def from_another_task(agent: Agent[Any, Any]) -> None:
 
 
 async def node_stream_by_exception(agent: Agent[Any, Any]) -> None:
-    with pytest.raises(Stop):
+    with pytest.raises(Stop):  # noqa: PT012
         async with agent.iter('go') as run:
             node: Any = await run.next()
             async with node.stream(run.ctx) as stream:
@@ -201,7 +203,9 @@ def test_iter_left_before_its_end(how: str, traces: Traces) -> None:
 def test_a_whole_run(way: Way, traces: Traces) -> None:
     async def main() -> None:
         log = Log()
-        agent = Agent(ScriptedModel([[call('a'), call('b')], 'done']), name='whole', tools=[log.tool('a'), log.tool('b')])
+        agent = Agent(
+            ScriptedModel([[call('a'), call('b')], 'done']), name='whole', tools=[log.tool('a'), log.tool('b')]
+        )
         result = await way(agent, 'go')
         traces.check()
         names = Counter(s.name for s in traces.spans)
@@ -225,7 +229,12 @@ def test_failures_are_on_the_right_spans(traces: Traces) -> None:
             await agent.run('go')
         traces.check()
         status = {s.name: s.status.is_ok for s in traces.spans}
-        assert status == {'invoke_agent failing': False, 'chat scripted': True, 'execute_tool a': True, 'execute_tool bad': False}
+        assert status == {
+            'invoke_agent failing': False,
+            'chat scripted': True,
+            'execute_tool a': True,
+            'execute_tool bad': False,
+        }
         (run,) = traces.named('invoke_agent failing')
         assert run.attributes['agent_graph.status'] == 'failed'
 
@@ -261,7 +270,7 @@ def test_a_failing_model_a_deadline_and_a_stopped_tool(traces: Traces) -> None:
     go(main())
 
 
-def test_two_parallel_runs_with_nested_agents_and_parallel_tools(traces: Traces) -> None:
+def test_two_parallel_runs_with_nested_agents_and_parallel_tools(traces: Traces) -> None:  # noqa: C901
     async def main() -> None:
         from opentelemetry import trace
 

@@ -56,7 +56,9 @@ def _payloads() -> dict[str, bytes]:
     }
     made = {name: json.dumps(value).encode() for name, value in texts.items()}
     made['pickle'] = pickle.dumps(Trap())
-    made['pickle in base64'] = json.dumps({'v': 1, 'messages': 'gASVHwAAAAAAAACMBXBvc2l4lIwGc3lzdGVtlJOUjAJpZJSFlFKULg=='}).encode()
+    made['pickle in base64'] = json.dumps(
+        {'v': 1, 'messages': 'gASVHwAAAAAAAACMBXBvc2l4lIwGc3lzdGVtlJOUjAJpZJSFlFKULg=='}
+    ).encode()
     made['yaml'] = b'!!python/object/apply:os.system ["id"]'
     made['deep'] = f'{{"v": 1, "messages": {_deep(100_000)}}}'.encode()
     made['deep in tool content'] = (
@@ -92,7 +94,10 @@ ENTRIES: dict[str, Any] = {
     'unknown kind': {'v': 1, 'entry': {'kind': 'snapshot', 'data': 'gASV'}},
     'unknown version': {'v': 99, 'entry': {'kind': 'started', 'agent': None}},
     'unknown field': {'v': 1, 'entry': {'kind': 'started', 'agent': None, 'on_load': 'os.system'}},
-    'unknown message': {'v': 1, 'entry': {'kind': 'entered', 'node': 'HandleResponse', 'response': {'kind': 'os.system'}}},
+    'unknown message': {
+        'v': 1,
+        'entry': {'kind': 'entered', 'node': 'HandleResponse', 'response': {'kind': 'os.system'}},
+    },
     'wrong type': {'v': 1, 'entry': {'kind': 'entered', 'node': 7}},
     'no entry': {'v': 1},
 }
@@ -117,7 +122,9 @@ def _evil_entries(tmp_path: Path) -> dict[str, bytes]:
     made = {name: json.dumps(value).encode() for name, value in ENTRIES.items()}
     made['pickle'] = pickle.dumps(Trap())
     made['deep'] = f'{{"v": 1, "entry": {{"kind": "entered", "node": "x", "data": {_deep(50_000)}}}}}'.encode()
-    made['node of no graph'] = json.dumps({'v': 1, 'entry': {'kind': 'entered', 'node': 'os.system', 'data': 'id'}}).encode()
+    made['node of no graph'] = json.dumps(
+        {'v': 1, 'entry': {'kind': 'entered', 'node': 'os.system', 'data': 'id'}}
+    ).encode()
     return made
 
 
@@ -193,7 +200,9 @@ asyncio.run(main())
 print([m for m in ('cloudpickle', 'dill', 'yaml', 'marshmallow', 'jsonpickle', 'shelve') if m in sys.modules])
 """
     root = Path(__file__).parents[2]
-    done = subprocess.run([sys.executable, '-c', program], cwd=root, capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(
+        [sys.executable, '-c', program], cwd=root, capture_output=True, text=True, timeout=30, check=True
+    )
     assert done.stdout == '[]\n'
     for file in (root / 'agent_graph').rglob('*.py'):
         text = file.read_text()

@@ -72,7 +72,7 @@ def test_a_state_value_is_inserted_once_by_a_function() -> None:
     """There is no templating; a function is the way, and what it returns is not looked at again."""
 
     async def main() -> None:
-        agent = Agent(ScriptedModel(['ok'] * 2), deps_type=dict)
+        agent = Agent(ScriptedModel(['ok'] * 2), deps_type=dict[str, str])
 
         @agent.instructions
         def state(ctx: RunContext[dict[str, str]]) -> str:

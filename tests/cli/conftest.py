@@ -1,12 +1,15 @@
-"""A file of agents for the command line to find, and ways to call it: in this process, and as a real one."""
+"""Files of agents for the command line to find, and ways to call it: in this process, as a real one, at a terminal."""
 
 from __future__ import annotations
 
 import json
 import os
+import pty
+import select
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,6 +118,137 @@ async def ask() -> str:
 '''
 
 
+STAFF = '''
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic_graph import BaseNode, End, Graph, GraphBuilder, GraphRunContext
+
+from agent_graph import Agent, RunContext, ToolCallPart, ToolMessage
+from agent_graph.testing import FunctionModel
+
+
+def calls(*asked):
+    """A model without a memory of its own: it asks for these calls, and then tells what came back."""
+
+    async def answer(messages, info):
+        last = messages[-1]
+        if isinstance(last, ToolMessage):
+            return '; '.join(f'{p.tool_name}={p.content} ({p.outcome})' for p in last.parts)
+        return [ToolCallPart(name, args, f'c{i}') for i, (name, args) in enumerate(asked, 1)]
+
+    return FunctionModel(answer)
+
+
+clerk = Agent(calls(('pay', {'euros': 40}), ('colour', {}), ('post', {'text': 'hi'})), name='clerk')
+
+
+@clerk.tool(requires_approval=True)
+def pay(euros: int) -> str:
+    """Pay somebody."""
+    with Path('paid.txt').open('a') as file:
+        print(euros, file=file)
+    return f'paid {euros}'
+
+
+@clerk.tool
+async def colour(ctx: RunContext[None]) -> str:
+    """Ask for a number and a colour."""
+    number = await ctx.ask('How many?', schema=int)
+    name = await ctx.ask('Which colour?')
+    return f'{number} x {name}'
+
+
+@clerk.tool(external=True)
+def post(text: str) -> str:
+    """Post a letter."""
+    raise AssertionError('somebody else does this')
+
+
+payer = Agent(calls(('pay', {'euros': 40})), name='payer', tools=clerk._tools[:1])
+boss = Agent(calls(('delegate', {})), name='boss')
+
+
+@boss.tool
+async def delegate() -> str:
+    """Let the payer do it."""
+    return (await payer.run('pay')).output
+
+
+free = Agent(calls(('add', {'a': 1, 'b': 2})), name='free')
+
+
+@free.tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+slow = Agent(calls(('wait', {})), name='slow')
+
+
+@slow.tool
+async def wait() -> str:
+    """Wait until told to go on."""
+    Path('waiting').touch()
+    while not Path('go').exists():
+        await asyncio.sleep(0.02)
+    return 'waited'
+
+
+fragile = Agent(calls(('fall', {})), name='fragile')
+
+
+@fragile.tool
+def fall() -> str:
+    """Work only where a file is."""
+    return Path('mended').read_text()
+
+
+EVIL = 'red \\x1b[31m\\x07 \\x9b2J \\u202e\\r\\n\\x00'
+
+
+async def nasty_model(messages, info):
+    if isinstance(messages[-1], ToolMessage):
+        return EVIL
+    return [ToolCallPart('say', {'text': EVIL, EVIL: EVIL}, EVIL), ToolCallPart(EVIL, {}, 'c2')]
+
+
+nasty = Agent(FunctionModel(nasty_model, name=EVIL), name=EVIL)
+
+
+@nasty.tool
+async def say(ctx: RunContext[None], text: str) -> str:
+    """Say something."""
+    return text + await ctx.ask(EVIL)
+
+
+@dataclass
+class Draft(BaseNode[None, None, str]):
+    text: str
+
+    async def run(self, ctx: GraphRunContext[None, None]) -> Review:
+        return Review(self.text + '!')
+
+
+@dataclass
+class Review(BaseNode[None, None, str]):
+    text: str
+
+    async def run(self, ctx: GraphRunContext[None, None]) -> End[str]:
+        verdict = await ctx.ask(f'Send {self.text}?')
+        return End(f'{self.text} {verdict}')
+
+
+builder = GraphBuilder(name='letters', input_type=Draft, output_type=str)
+builder.add(builder.edge_from(builder.start_node).to(Draft), builder.node(Draft), builder.node(Review))
+letters = builder.build()
+'''
+
+
 @dataclass
 class Done:
     """What a command left behind."""
@@ -132,8 +266,9 @@ Command = Callable[..., Done]
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to work in, with `agents.py` in it."""
+    """An empty folder to work in, with `agents.py` and `staff.py` in it."""
     (tmp_path / 'agents.py').write_text(AGENTS)
+    (tmp_path / 'staff.py').write_text(STAFF)
     monkeypatch.chdir(tmp_path)
     for name in ('AGENT_GRAPH_JOURNAL', 'NO_COLOR', 'OPENAI_API_KEY'):
         monkeypatch.delenv(name, raising=False)
@@ -148,7 +283,7 @@ def command(folder: Path, capsys: pytest.CaptureFixture[str]) -> Command:
     def call(*args: str) -> Done:
         with pytest.raises(SystemExit) as caught:
             main(args)
-        for name in ('agents', 'agent_graph_target_agents'):
+        for name in ('agents', 'agent_graph_target_agents', 'agent_graph_target_staff'):
             sys.modules.pop(name, None)  # each command is a process of its own
         out, err = capsys.readouterr()
         return Done(int(caught.value.code or 0), out, err)
@@ -171,3 +306,76 @@ def spawn(folder: Path) -> Callable[..., subprocess.Popen[str]]:
         )
 
     return start
+
+
+@dataclass
+class Screen:
+    """What a person saw at a terminal, and how the command ended."""
+
+    text: str
+    code: int
+
+
+Script = Sequence[tuple[str, str | int]]
+"""What to wait for on the screen, and what to do then: type a text, or send a signal."""
+
+
+@pytest.fixture
+def terminal(folder: Path) -> Callable[..., Screen]:
+    """Run `agent-graph` at a pseudo-terminal, with somebody who types."""
+
+    def run(*args: str, script: Script, env: dict[str, str] | None = None) -> Screen:
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(
+            [sys.executable, '-m', 'agent_graph.cli', *args],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env={**os.environ, 'TERM': 'xterm-256color', 'COLUMNS': '200', **(env or {})},
+            start_new_session=True,
+        )
+        os.close(theirs)
+        try:
+            text = _converse(ours, process, list(script))
+            return Screen(text, process.wait(20))
+        finally:
+            process.kill()
+            process.wait()
+            os.close(ours)
+
+    return run
+
+
+def _converse(fd: int, process: subprocess.Popen[bytes], script: list[tuple[str, str | int]]) -> str:
+    data, seen, until = b'', 0, time.monotonic() + 40
+    while time.monotonic() < until:
+        if select.select([fd], [], [], 0.1)[0]:
+            try:
+                piece = os.read(fd, 65536)
+            except OSError:  # the other side is closed
+                piece = b''
+            if not piece:
+                break
+            data += piece
+        if script and (found := data.find(script[0][0].encode(), seen)) >= 0:
+            seen = found + len(script[0][0].encode())
+            what = script.pop(0)[1]
+            if isinstance(what, int):
+                process.send_signal(what)
+            else:
+                os.write(fd, what.encode())
+    text = data.decode()
+    assert not script, f'never saw {script[0][0]!r} on the screen:\n{text}'
+    return text
+
+
+@pytest.fixture
+def new_run(command: Command) -> Callable[..., str]:
+    """Run an agent to its end or to a pause, and return the run's id."""
+
+    def run(target: str, prompt: str = 'go', *options: str) -> str:
+        done = command('run', target, prompt, '--no-stream', '--json', *options)
+        assert done.code in (0, 1, 3), done.err
+        return done.json()[-1]['run_id']
+
+    return run

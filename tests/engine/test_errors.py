@@ -56,7 +56,10 @@ def test_a_model_error_carries_the_run(error: RunError, way: Way) -> None:
         assert [m.kind for m in done.messages] == ['user', 'assistant', 'tool'] and done.usage.input_tokens == 5
         assert done.usage.requests == 2
         state = fold('r', await journal.load('r'))
-        assert state.ended is not None and (state.ended.status, state.ended.error_type) == ('failed', type(error).__name__)
+        assert state.ended is not None and (state.ended.status, state.ended.error_type) == (
+            'failed',
+            type(error).__name__,
+        )
         assert state.ended.error == str(error) and state.messages == done.messages
         for one in MODEL_ERRORS:
             one.run_id, one.messages, one.usage = '', (), None
@@ -225,7 +228,9 @@ def test_a_journal_that_stops_working_at_every_write(after: int, way: Way) -> No
     async def main() -> None:
         log = Log()
         journal: Any = Refusing(after, JournalUnavailable('disk full'))
-        agent = Agent(ScriptedModel([[call('a'), call('b')], 'done']), tools=[log.tool('a'), log.tool('b')], journal=journal)
+        agent = Agent(
+            ScriptedModel([[call('a'), call('b')], 'done']), tools=[log.tool('a'), log.tool('b')], journal=journal
+        )
         with pytest.raises(JournalUnavailable, match='disk full'):
             await way(agent, 'go', run_id='r')
         records = await journal.load('r')

@@ -90,7 +90,11 @@ def test_history_of_many_turns_does_not_pile_up_instructions() -> None:
 
 def test_the_system_messages_somebody_else_wrote_are_kept() -> None:
     async def main() -> None:
-        history: list[Message] = [SystemMessage('from the application'), UserMessage('hi'), AssistantMessage([TextPart('hi')])]
+        history: list[Message] = [
+            SystemMessage('from the application'),
+            UserMessage('hi'),
+            AssistantMessage([TextPart('hi')]),
+        ]
         model = ScriptedModel(['x'])
         result = await Agent(model, instructions='be brief').run('go', message_history=history)
         assert _system(requests_of(model)[0]) == ['be brief', 'from the application']

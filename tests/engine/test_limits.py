@@ -23,7 +23,9 @@ def _said(*parts: Any, tokens: int = 10, **more: Any) -> AssistantMessage:
 
 def _turns(n: int, tokens: int = 10, **more: Any) -> list[Any]:
     """n tool turns and an answer."""
-    return [_said(call('a', {}, f'{i}'), tokens=tokens, **more) for i in range(n)] + [_said(TextPart('done'), tokens=tokens, **more)]
+    return [_said(call('a', {}, f'{i}'), tokens=tokens, **more) for i in range(n)] + [
+        _said(TextPart('done'), tokens=tokens, **more)
+    ]
 
 
 BOUNDS: dict[str, tuple[UsageLimits, int]] = {
@@ -55,11 +57,8 @@ def test_each_bound_is_raised(name: str, way: Way) -> None:
 
 
 @EACH_WAY
-@pytest.mark.parametrize('name', BOUNDS)
+@pytest.mark.parametrize('name', [n for n in BOUNDS if n != 'no request'])
 def test_each_bound_is_answered(name: str, way: Way) -> None:
-    if name == 'no request':
-        pytest.skip('with no request at all there is nothing to ask')
-
     async def main() -> None:
         from dataclasses import replace
 
@@ -207,12 +206,11 @@ def test_cached_tokens_are_cheaper_and_kept_apart() -> None:
 
 def test_cost_limit() -> None:
     async def main() -> None:
-        for limit in (Decimal('1.4'), 1.4):
-            model = ScriptedModel(_turns(9, tokens=1_000_000, **PRICED))
-            agent = Agent(model, tools=[Log().tool('a')], usage_limits=UsageLimits(cost_limit=limit))
-            done = await outcome_of(WAYS['run'], agent)
-            assert isinstance(done.error, UsageLimitExceeded) and done.error.limit == 'cost_limit'
-            assert len(model.requests) == 2
+        model = ScriptedModel(_turns(9, tokens=1_000_000, **PRICED))
+        agent = Agent(model, tools=[Log().tool('a')], usage_limits=UsageLimits(cost_limit=1.4))
+        done = await outcome_of(WAYS['run'], agent)
+        assert isinstance(done.error, UsageLimitExceeded) and done.error.limit == 'cost_limit'
+        assert len(model.requests) == 2
         model = ScriptedModel(_turns(9))
         agent = Agent(model, tools=[Log().tool('a')], usage_limits=UsageLimits(cost_limit=1))
         done = await outcome_of(WAYS['run'], agent)
@@ -244,7 +242,10 @@ def test_usage_of_history_is_not_counted_again() -> None:
 
 def test_nested_usage_and_cost_are_part_of_the_outer_run() -> None:
     async def main() -> None:
-        inner = Agent(ScriptedModel([_said(call('a'), tokens=100, **PRICED), _said(tokens=100, **PRICED)]), tools=[Log().tool('a')])
+        inner = Agent(
+            ScriptedModel([_said(call('a'), tokens=100, **PRICED), _said(tokens=100, **PRICED)]),
+            tools=[Log().tool('a')],
+        )
 
         async def delegate() -> str:
             result = await inner.run('x')
@@ -256,11 +257,13 @@ def test_nested_usage_and_cost_are_part_of_the_outer_run() -> None:
         result = await Agent(ScriptedModel(script), tools=[delegate], journal=journal).run('go', run_id='outer')
         assert (result.usage.requests, result.usage.tool_calls) == (4, 2)
         assert (result.usage.input_tokens, result.usage.output_tokens) == (220, 220)
-        assert result.cost == Decimal('220') * (Decimal('0.15') + Decimal('0.60')) / 1_000_000
+        assert result.cost == Decimal(220) * (Decimal('0.15') + Decimal('0.60')) / 1_000_000
         infos = {i.run_id: i for i in await journal.runs()}
         assert len(infos) == 2, 'a nested run without a journal of its own is kept with the outer one'
         (nested,) = [i for i in infos.values() if i.run_id != 'outer']
-        assert nested.parent is not None and nested.parent.run_id == 'outer' and nested.parent.tool_call_id == 'delegate'
+        assert (
+            nested.parent is not None and nested.parent.run_id == 'outer' and nested.parent.tool_call_id == 'delegate'
+        )
 
     go(main())
 

@@ -87,7 +87,11 @@ KINDS: dict[str, tuple[Any, Any, Any]] = {
     'zero': (int, call('final_result', {'response': 0}), 0),
     'sync function': (double, call('final_result', {'n': 4}), 8),
     'async function with a context': (weigh, call('final_result', {'grams': 5}), '5 g'),
-    'tool output': (ToolOutput(City, name='tell', description='Tell me'), call('tell', {'name': 'Oslo'}), City(name='Oslo')),
+    'tool output': (
+        ToolOutput(City, name='tell', description='Tell me'),
+        call('tell', {'name': 'Oslo'}),
+        City(name='Oslo'),
+    ),
     'tool output of a function': (ToolOutput(double, name='twice'), call('twice', {'n': 2}), 4),
     'native': (NativeOutput(City), '{"name": "Oslo", "people": 1}', City(name='Oslo', people=1)),
     'native scalar': (NativeOutput(int), '{"response": 3}', 3),
@@ -150,12 +154,17 @@ def test_what_the_model_is_told() -> None:
         info = (await asked(City, [call('final_result', {'name': 'x'})])).info
         (function, output) = info.tools
         assert (function.kind, output.kind, output.name) == ('function', 'output', 'final_result')
-        assert output.description == 'A city somebody asked about.' and set(output.parameters['properties']) == {'name', 'people'}
+        assert output.description == 'A city somebody asked about.' and set(output.parameters['properties']) == {
+            'name',
+            'people',
+        }
         assert not info.allow_text and info.tool_choice == 'required' and info.output_schema is None
         info = (await asked([str, City], 'x')).info
         assert info.allow_text and info.tool_choice == 'auto' and len(info.tools) == 2
         info = (await asked(weigh, [call('final_result', {'grams': 1})])).info
-        assert info.tools[1].description == 'Weigh something.' and list(info.tools[1].parameters['properties']) == ['grams']
+        assert info.tools[1].description == 'Weigh something.' and list(info.tools[1].parameters['properties']) == [
+            'grams'
+        ]
         info = (await asked(NativeOutput(City, name='city', strict=True), '{"name": "x"}')).info
         assert info.output_schema.name == 'city' and info.output_schema.strict and info.allow_text
         assert [t.name for t in info.tools] == ['a']
@@ -169,12 +178,22 @@ def test_what_the_model_is_told() -> None:
 
 
 BAD: dict[str, tuple[Any, Any, Any, Any]] = {
-    'model': (City, [call('final_result', {'people': 3}, '1')], [call('final_result', {'name': 'x'}, '2')], City(name='x')),
+    'model': (
+        City,
+        [call('final_result', {'people': 3}, '1')],
+        [call('final_result', {'name': 'x'}, '2')],
+        City(name='x'),
+    ),
     'native': (NativeOutput(City), '{"name": 5}', '{"name": "x"}', City(name='x')),
     'native, no JSON': (NativeOutput(City), 'I think it is Oslo', '{"name": "x"}', City(name='x')),
     'prompted, text around it': (PromptedOutput(City), 'Here it is', '{"name": "x"}', City(name='x')),
     'text where a tool is due': (City, 'It is Oslo', [call('final_result', {'name': 'x'})], City(name='x')),
-    'annotated': (Annotated[int, Field(ge=3)], [call('final_result', {'response': 2}, '1')], [call('final_result', {'response': 3}, '2')], 3),
+    'annotated': (
+        Annotated[int, Field(ge=3)],
+        [call('final_result', {'response': 2}, '1')],
+        [call('final_result', {'response': 3}, '2')],
+        3,
+    ),
 }
 
 
@@ -197,7 +216,9 @@ def test_an_invalid_output_is_asked_for_again(name: str, way: Way) -> None:
 
 def test_the_message_names_what_is_wrong() -> None:
     async def main() -> None:
-        model = ScriptedModel([[call('final_result', {'people': 'many'}, '1')], [call('final_result', {'name': 'x'}, '2')]])
+        model = ScriptedModel(
+            [[call('final_result', {'people': 'many'}, '1')], [call('final_result', {'name': 'x'}, '2')]]
+        )
         await Agent(model, output_type=City).run('go')
         text = str(answers_of(requests_of(model)[1])[0].content)
         assert 'name' in text and 'people' in text
@@ -254,7 +275,9 @@ def test_validators_in_order_may_change_refuse_and_see_the_context(way: Way) -> 
         assert done.output == '<TWO>' and seen == [('one', 'd', 0, 1), ('two', 'd', 1, 1)]
         assert 'say two' in str(requests_of(model)[1][-1])
         last = done.messages[-1]
-        assert isinstance(last, AssistantMessage) and last.parts == (TextPart('two'),), 'the history holds what was said'
+        assert isinstance(last, AssistantMessage) and last.parts == (TextPart('two'),), (
+            'the history holds what was said'
+        )
 
     go(main())
 
@@ -279,7 +302,8 @@ def test_a_validator_that_raises_something_else_fails_the_run(way: Way) -> None:
 
 def test_validators_may_return_another_type_and_falsy_values() -> None:
     async def main() -> None:
-        for value in (0, '', None, [], False):
+        values: list[Any] = [0, '', None, [], False]
+        for value in values:
             agent: Agent[None, Any] = Agent(ScriptedModel(['x']))
 
             @agent.output_validator
@@ -323,7 +347,9 @@ def test_an_output_function_that_fails() -> None:
         assert agent.journal is not None and (await agent.journal.info('r')).status == 'failed'
         from agent_graph import RunError
 
-        assert isinstance(caught.value, RunError), 'user code that fails is told like a tool that fails, with the messages'
+        assert isinstance(caught.value, RunError), (
+            'user code that fails is told like a tool that fails, with the messages'
+        )
         assert is_valid(caught.value.messages) and answers_of(caught.value.messages)[0].outcome == 'failed'
 
     go(main())
@@ -346,7 +372,9 @@ def test_a_text_function_may_ask_again_and_take_the_context() -> None:
 
 def test_the_output_type_of_one_run() -> None:
     async def main() -> None:
-        agent = Agent(ScriptedModel([[call('final_result', {'name': 'x'})], 'text', [call('final_result', {'response': 1})]]))
+        agent = Agent(
+            ScriptedModel([[call('final_result', {'name': 'x'})], 'text', [call('final_result', {'response': 1})]])
+        )
         first: Any = (await agent.run('go', output_type=City)).output
         second = (await agent.run('go')).output
         third: Any = (await agent.run('go', output_type=int)).output

@@ -7,6 +7,7 @@ import gc
 import os
 import tracemalloc
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -50,17 +51,22 @@ json_values = st.recursive(
     max_leaves=6,
 )
 ids = st.sampled_from(['', 'x', 'y', 'z', 'call_1'])
+NO_ARGS: dict[str, Any] = {}
 args = st.one_of(
-    st.just({}),
+    st.just(NO_ARGS),
     st.fixed_dictionaries({'n': st.integers(-3, 3)}),
-    st.sampled_from(['', '{}', '{"n": 1}', '{"n": 1', '{"n": "x"}', 'null', '{"n": 2.0}', '{"response": 5}', '{"response": "x"}']),
+    st.sampled_from(
+        ['', '{}', '{"n": 1}', '{"n": 1', '{"n": "x"}', 'null', '{"n": 2.0}', '{"response": 5}', '{"response": "x"}']
+    ),
     st.fixed_dictionaries({'response': st.integers(0, 9)}),
     st.dictionaries(texts, json_values, max_size=2),
 )
 TOOLS = ['fine', 'takes', 'retries', 'fails', 'slow', 'alone', 'emits', 'rich', 'made_up', 'final_result', '']
 wild = st.builds(ToolCallPart, st.sampled_from(TOOLS), args, ids)
 good = st.one_of(
-    st.builds(ToolCallPart, st.sampled_from(['fine', 'slow', 'alone', 'emits', 'rich', 'retries']), st.just({}), ids),
+    st.builds(
+        ToolCallPart, st.sampled_from(['fine', 'slow', 'alone', 'emits', 'rich', 'retries']), st.just(NO_ARGS), ids
+    ),
     st.builds(ToolCallPart, st.just('takes'), st.fixed_dictionaries({'n': st.integers(-3, 3)}), ids),
     st.builds(ToolCallPart, st.just('final_result'), st.fixed_dictionaries({'response': st.integers(0, 9)}), ids),
 )
@@ -78,7 +84,9 @@ responses = st.builds(
     AssistantMessage,
     st.lists(parts, max_size=5),
     usages,
-    finish_reason=st.sampled_from([None, 'stop', 'tool_calls', 'stop', 'tool_calls', None] * 3 + ['length', 'other', 'content_filter', 'refusal']),
+    finish_reason=st.sampled_from(
+        [None, 'stop', 'tool_calls', 'stop', 'tool_calls', None] * 3 + ['length', 'other', 'content_filter', 'refusal']
+    ),
 )
 last = st.sampled_from(
     [
@@ -86,20 +94,26 @@ last = st.sampled_from(
         AssistantMessage([ToolCallPart('final_result', {'response': 7}, 'last')], finish_reason='tool_calls'),
     ]
 )
-scripts = st.builds(lambda some, end: [*some, end, end], st.lists(responses, max_size=5), last)
-limits = st.none() | st.none() | st.builds(
-    UsageLimits,
-    request_limit=st.none() | st.integers(0, 5),
-    tool_calls_limit=st.none() | st.integers(0, 6),
-    output_tokens_limit=st.none() | st.integers(0, 30),
-    on_limit=st.sampled_from(['raise', 'final_answer']),
+scripts = st.tuples(st.lists(responses, max_size=5), last).map(lambda pair: [*pair[0], pair[1], pair[1]])
+limits = (
+    st.none()
+    | st.none()
+    | st.builds(
+        UsageLimits,
+        request_limit=st.none() | st.integers(0, 5),
+        tool_calls_limit=st.none() | st.integers(0, 6),
+        output_tokens_limit=st.none() | st.integers(0, 30),
+        on_limit=st.sampled_from(['raise', 'final_answer']),
+    )
 )
 histories = st.lists(
     st.one_of(
         st.builds(UserMessage, texts),
         st.builds(SystemMessage, texts, st.booleans()),
         st.builds(AssistantMessage, st.lists(parts, max_size=3)),
-        st.builds(ToolMessage, st.lists(st.builds(ToolReturnPart, st.sampled_from(TOOLS), json_values, ids), max_size=3)),
+        st.builds(
+            ToolMessage, st.lists(st.builds(ToolReturnPart, st.sampled_from(TOOLS), json_values, ids), max_size=3)
+        ),
     ),
     max_size=5,
 )
@@ -201,7 +215,7 @@ async def _play(plan: Plan, way: Way) -> Seen:
         told: Any = ('completed', result.output, result.messages, result.usage)
     except RunError as error:
         told = (type(error), str(error), list(error.messages), error.usage)
-        assert is_valid(error.messages) and error.run_id == 'r'
+        assert is_valid(error.messages) and error.run_id == 'r'  # noqa: PT017
     records = await journal.load('r')
     state = fold('r', records)
     if result is not None:
@@ -218,7 +232,13 @@ def _check(plan: Plan, seen: Seen) -> None:
     assert state.ended is not None
     assert state.usage.requests == len(seen.requests)
     assert state.usage.tool_calls == len(seen.ran)
-    ids_seen = [p.tool_call_id for m in state.messages if isinstance(m, AssistantMessage) for p in m.parts if isinstance(p, ToolCallPart)]
+    ids_seen = [
+        p.tool_call_id
+        for m in state.messages
+        if isinstance(m, AssistantMessage)
+        for p in m.parts
+        if isinstance(p, ToolCallPart)
+    ]
     new = [i for i in ids_seen if i]
     assert len(ids_seen) == len(new) or plan.history, 'every new call has an id'
     if plan.limits is not None and plan.limits.request_limit is not None:
@@ -252,10 +272,10 @@ def test_every_run_by_every_way(plan: Plan) -> None:
 
 @SETTINGS
 @given(plans, st.integers(0, 60), st.sampled_from(['task', 'reader', 'node', 'run']))
-def test_interrupted_anywhere(plan: Plan, after: int, how: str) -> None:
+def test_interrupted_anywhere(plan: Plan, after: int, how: str) -> None:  # noqa: C901
     """Cancelled after so many turns of the loop (or events): the history is valid, the store agrees, nothing is left."""
 
-    async def main() -> None:
+    async def main() -> None:  # noqa: C901
         journal, ran = MemoryJournal(), list[str]()
         agent: Agent[None, Any] = Agent(
             ScriptedModel(plan.script, chunk=2),
@@ -347,7 +367,7 @@ def test_resumed_from_anywhere(plan: Plan, cut: int) -> None:
             result = await agent.resume('r')
             assert result.state == fold('r', await journal.load('r'))
         except RunError as error:
-            assert is_valid(error.messages)
+            assert is_valid(error.messages)  # noqa: PT017
         after = fold('r', await journal.load('r'))
         assert is_valid(after.messages) and after.ended is not None
         assert after.usage.tool_calls == len(ran) + before.usage.tool_calls, 'each call is counted once'
@@ -381,10 +401,8 @@ def test_memory_stays_flat_over_many_runs() -> None:
                     async with agent.iter('go') as run:
                         await run.next()
                 elif i % 10 == 2:
-                    try:
+                    with suppress(RunError):
                         await agent.run('go', usage_limits=UsageLimits(request_limit=1))
-                    except RunError:
-                        pass
                 elif i % 10 == 3:
                     await other.run('go', output_type=[str, None])
                 else:

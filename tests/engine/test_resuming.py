@@ -80,7 +80,13 @@ def _agent(journal: Journal, ran: list[int]) -> Agent[None, str]:
         ran.append(n)
         return n * 10
 
-    return Agent(FunctionModel(_answer), name='resumed', tools=[Tool(a, on_crash="never")], journal=journal, instructions="be brief")
+    return Agent(
+        FunctionModel(_answer),
+        name='resumed',
+        tools=[Tool(a, on_crash='never')],
+        journal=journal,
+        instructions='be brief',
+    )
 
 
 @JOURNALS
@@ -102,7 +108,7 @@ def test_from_every_entry(kind: str, tmp_path: Path) -> None:
             assert is_valid(result.messages)
             started = {r.entry.tool_call_id for r in records[:upto] if isinstance(r.entry, CallStarted)}
             done = {r.entry.part.tool_call_id for r in records[:upto] if isinstance(r.entry, CallFinished)}
-            assert sorted(again) == sorted(set([1, 2, 3]) - {int(i[1]) for i in started}), 'a started call is not run again'
+            assert sorted(again) == sorted({1, 2, 3} - {int(i[1]) for i in started}), 'a started call is not run again'
             interrupted = {p.tool_call_id for p in answers_of(result.messages) if p.outcome == 'interrupted'}
             assert interrupted == started - done
             assert result.output == whole.output and result.run_id == 'r'
@@ -292,7 +298,9 @@ def test_a_call_in_flight_follows_its_rule() -> None:
                 log.append((ctx.idempotency_key, ctx.tool_call_id))
                 return 'done'
 
-            tool = Tool.from_schema('t', None, {'type': 'object', 'properties': {}}, t, takes_context=True, on_crash=rule)
+            tool = Tool.from_schema(
+                't', None, {'type': 'object', 'properties': {}}, t, takes_context=True, on_crash=rule
+            )
             records = await _crashed_in(tool, CallStarted)([[call('t', {}, 'c1')], 'end'])
             assert seen == [('r:c1', 'c1')]
             journal = MemoryJournal()

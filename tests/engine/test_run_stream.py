@@ -48,25 +48,29 @@ def test_the_whole_run_in_order() -> None:
     async def main() -> None:
         kinds = [e.kind for e in await _all(_agent())]
         squeezed = [k for i, k in enumerate(kinds) if k != 'part_delta' and (i == 0 or kinds[i - 1] != k)]
-        assert squeezed == [
-            'run_started',
-            'node_started',  # UserPrompt and ModelRequest
-            'part_start',  # thinking
-            'part_end',
-            'part_start',  # text
-            'part_end',
-            'part_start',  # two calls
-            'part_end',
-            'node_started',
-            'function_tool_call',
-            'function_tool_result',
-            'node_started',
-            'part_start',
-            'part_end',
-            'node_started',
-            'final_result',
-            'run_ended',
-        ] or squeezed[-2:] == ['final_result', 'run_ended']
+        assert (
+            squeezed
+            == [
+                'run_started',
+                'node_started',  # UserPrompt and ModelRequest
+                'part_start',  # thinking
+                'part_end',
+                'part_start',  # text
+                'part_end',
+                'part_start',  # two calls
+                'part_end',
+                'node_started',
+                'function_tool_call',
+                'function_tool_result',
+                'node_started',
+                'part_start',
+                'part_end',
+                'node_started',
+                'final_result',
+                'run_ended',
+            ]
+            or squeezed[-2:] == ['final_result', 'run_ended']
+        )
 
     go(main())
 
@@ -155,7 +159,7 @@ def test_events_of_nested_agents_come_with_their_path() -> None:
         assert set(by_path) == {(), ('d1',), ('d2',)}
         for path, mine in by_path.items():
             assert len({e.run_id for e in mine}) == 1
-            assert [e.seq for e in mine] == list(range(1, len(mine) + 1)), f'numbers of {path} are its own run\'s'
+            assert [e.seq for e in mine] == list(range(1, len(mine) + 1)), f"numbers of {path} are its own run's"
             assert isinstance(mine[0], RunStarted) and isinstance(mine[-1], RunEnded)
         assert {e.run_id for e in by_path[()]} == {'outer-run'}
         custom = [e for e in events if isinstance(e, CustomEvent)]
@@ -304,9 +308,9 @@ def test_a_failing_run_raises_in_the_loop_after_its_last_event() -> None:
 
         agent = Agent(ScriptedModel([[TextPart('let me see'), call('bad')]]), tools=[bad])
         seen: list[RunEvent] = []
-        with pytest.raises(ToolFailed, match='broken') as caught:
+        with pytest.raises(ToolFailed, match='broken') as caught:  # noqa: PT012
             async for event in agent.run_stream_events('go'):
-                seen.append(event)
+                seen.append(event)  # noqa: PERF401
         assert isinstance(seen[-1], RunEnded) and seen[-1].status == 'failed' and 'broken' in str(seen[-1].error)
         assert not [e for e in seen if isinstance(e, FinalResultEvent)] and is_valid(caught.value.messages)
         async with agent.run_stream('go', model=ScriptedModel([[call('bad')]])) as s:
@@ -332,7 +336,7 @@ def test_cancelling_the_run_from_the_reader() -> None:
     async def main() -> None:
         wire = Wire()
         async with Agent(wire).run_stream('go') as s:
-            with pytest.raises(RunCancelled) as caught:
+            with pytest.raises(RunCancelled) as caught:  # noqa: PT012
                 async for event in s.events():
                     if isinstance(event, PartDeltaEvent):
                         await s.run.cancel()
@@ -367,7 +371,7 @@ def test_two_readers_of_one_stream_share_its_events() -> None:
 
             async def read() -> None:
                 async for event in s.events():
-                    seen.append(event.seq)
+                    seen.append(event.seq)  # noqa: PERF401
 
             await asyncio.wait_for(asyncio.gather(read(), read()), 5)
             assert sorted(seen) == list(range(1, len(seen) + 1))

@@ -16,7 +16,7 @@ __all__ = ['Interrupts']
 
 class Interrupts:
     """While its block is open: Ctrl-C at a prompt leaves; while a node runs it asks to stop before the next one, and a
-    second time cancels the run. SIGTERM leaves at the next stop.
+    second time cancels the run. SIGTERM leaves a prompt, and cancels the run while a node runs.
 
     `stop` is true once a stop has been asked for, `exit` is set once the debugger is to be left. `notify` is told, in
     words, what a Ctrl-C has been taken for.
@@ -35,7 +35,7 @@ class Interrupts:
         loop = asyncio.get_running_loop()
         with suppress(NotImplementedError, RuntimeError, ValueError):  # a loop without signals: Ctrl-C ends the process
             loop.add_signal_handler(signal.SIGINT, self._interrupt)
-            loop.add_signal_handler(signal.SIGTERM, self._terminate)
+            loop.add_signal_handler(signal.SIGTERM, self._end, Exit.TERMINATED)
         return self
 
     def __exit__(
@@ -59,27 +59,23 @@ class Interrupts:
             self._asking = None
 
     def caught(self) -> bool:
-        """True if the cancel at hand is the one a second Ctrl-C asked for; it is then over."""
+        """True if a signal asked for the cancel at hand; it is then over."""
         if self._cancelled and self._task is not None:
             self._task.uncancel()
         return self._cancelled
 
     def _interrupt(self) -> None:
-        if self._asking is not None:
-            self._leave(Exit.INTERRUPTED)
-        elif not self.stop:
+        if self._asking is None and not self.stop:
             self.stop = True
             self._notify('stopping before the next node; Ctrl-C once more cancels the run')
-        elif self._task is not None:
-            self._cancelled = True
-            self.exit = Exit.INTERRUPTED
-            self._task.cancel()
+        else:
+            self._end(Exit.INTERRUPTED)
 
-    def _terminate(self) -> None:
-        self.stop = True
-        self._leave(Exit.TERMINATED)
-
-    def _leave(self, code: Exit) -> None:
+    def _end(self, code: Exit) -> None:
+        """Leave the prompt; where a node runs, cancel the run."""
         self.exit = code
         if self._asking is not None:
             self._asking.cancel()
+        elif self._task is not None:
+            self._cancelled = True
+            self._task.cancel()

@@ -54,7 +54,8 @@ def approve(
 ) -> None:
     """Allow a call that waits for approval, or let one that a crash cut off be run again.
 
-    The answer is recorded, once; `runs resume` goes on. With --target the run goes on at once.
+    The answer is recorded, once; `runs resume` goes on. With --target the run goes on at once. With --json one object:
+    `run_id`, `tool_call_id`, `path`, `answer` and `pending`, what still waits; with --target as `runs resume --json`.
 
     Exit codes: 0 recorded, or the run completed; 1 it failed; 2 refused, nothing was recorded; 3 it waits for more.
     """
@@ -79,7 +80,8 @@ def deny(
 ) -> None:
     """Refuse a call that waits; it is not run later in this run either, even if the model asks again.
 
-    The answer is recorded, once; `runs resume` goes on. With --target the run goes on at once.
+    The answer is recorded, once; `runs resume` goes on. With --target the run goes on at once. With --json one object:
+    `run_id`, `tool_call_id`, `path`, `answer` and `pending`, what still waits; with --target as `runs resume --json`.
 
     Exit codes: 0 recorded, or the run completed; 1 it failed; 2 refused, nothing was recorded; 3 it waits for more.
     """
@@ -104,7 +106,9 @@ def answer(
     """Answer a question a tool asked, or hand in the result of a call that somebody else does.
 
     What is JSON is taken as such, unless the question wants a text; everything else is a text. The answer is checked
-    against what was asked, and recorded, once; `runs resume` goes on. With --target the run goes on at once.
+    against what was asked, and recorded, once; `runs resume` goes on. With --target the run goes on at once. With --json
+    one object: `run_id`, `tool_call_id`, `path`, `answer` and `pending`, what still waits; with --target as `runs resume
+    --json`.
 
     Exit codes: 0 recorded, or the run completed; 1 it failed; 2 refused, nothing was recorded; 3 it waits for more.
     """

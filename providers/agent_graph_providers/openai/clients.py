@@ -86,23 +86,28 @@ class Clients:
     def __init__(self, make: Callable[[], openai.AsyncOpenAI], *, close: bool) -> None:
         self._make = make
         self._close = close
-        self._by_loop: MutableMapping[_InLoop, openai.AsyncOpenAI] = weakref.WeakKeyDictionary()
-        weakref.finalize(self, _leave, self._by_loop).atexit = False
+        # Made with the first client: constructing a model, and an agent with it, stays a matter of a few calls.
+        self._by_loop: MutableMapping[_InLoop, openai.AsyncOpenAI] | None = None
 
     async def get(self) -> openai.AsyncOpenAI:
         """The client for the running loop, made on first use."""
         here = await _in_running_loop()
         if here.left:
             await here.close_left()
-        client = self._by_loop.get(here)
+        by_loop = self._by_loop
+        if by_loop is None:
+            with _lock:
+                by_loop = self._by_loop = weakref.WeakKeyDictionary() if self._by_loop is None else self._by_loop
+            weakref.finalize(self, _leave, by_loop).atexit = False
+        client = by_loop.get(here)
         if client is None or client.is_closed():
-            client = self._by_loop[here] = self._make()
+            client = by_loop[here] = self._make()
             if self._close:
                 here.used.add(client)
         return client
 
     def __len__(self) -> int:
-        return len(self._by_loop)
+        return len(self._by_loop or ())
 
 
 def _leave(by_loop: MutableMapping[_InLoop, openai.AsyncOpenAI]) -> None:
