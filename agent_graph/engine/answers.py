@@ -90,9 +90,12 @@ def entry_for(pending: Pending, given: Any, plan: Plan | None) -> Answered | Cal
     if isinstance(given, ToolReturn):
         call = ToolCallPart(pending.tool_name, tool_call_id=call_id)
         try:
-            return CallFinished(to_answer(call, given).part)
+            answer = to_answer(call, given)
         except TypeError as error:
             raise AnswerError(str(error)) from error
+        if plan is not None and pending.tool_name in plan.tools and plan.tools[pending.tool_name].stop_after:
+            return CallFinished(answer.part, output=answer.stored, stop=True)
+        return CallFinished(answer.part)
     if isinstance(given, Answer):
         return Answered(call_id, 'answer', value=checked_value(pending, given))
     return Answered(call_id, 'approved', args=_checked_args(pending, given.override_args, plan))
@@ -126,7 +129,9 @@ def checked_value(pending: Pending, given: Any) -> JsonValue:
         value: JsonValue = json_form(given.value)
     except ValueError as error:
         raise AnswerError(f'{given.value!r} has no JSON form: {error}') from error
-    problems = [] if pending.schema is None else Fitter(pending.schema).fit(value)[1]
+    if pending.schema is None:
+        return value
+    fitted, problems = Fitter(pending.schema).fit(value)
     if problems:
         raise AnswerError(f'{value!r} does not answer {pending.question!r}: {"; ".join(str(p) for p in problems)}')
-    return value
+    return fitted

@@ -13,7 +13,7 @@ from agent_graph.engine.lease import new_owner, take
 from agent_graph.engine.plan import Plan
 from agent_graph.engine.start import LEASE_SECONDS
 from agent_graph.engine.state import RunState, fold
-from agent_graph.errors import AnswerError, ConfigError, RunLocked
+from agent_graph.errors import AnswerError, ConfigError, RunLocked, UnknownRun
 from agent_graph.journal import Journal, Lease
 from agent_graph.journal.entries import Ended, Entry, Record
 
@@ -59,10 +59,34 @@ def _check_still_pending(state: RunState, resolved: list[Resolved]) -> None:
 
 
 async def cancel_run(journal: Journal, run_id: str) -> None:
-    """Take the run from whoever drives it, and end it as cancelled."""
+    """Take the run from whoever drives it, and end it as cancelled; so are the runs inside its calls that are still open."""
     state = fold(run_id, await journal.load(run_id))
-    if state.ended is not None:
+    if state.ended is None:
+        state = await _end_as_cancelled(journal, run_id)
+    if state.ended is not None and state.ended.status != 'cancelled':
         return
+    scopes = [call_id for call_id in state.started if call_id not in state.finished]
+    if state.at is not None and state.at.data is not None:  # a node of a graph
+        scopes.append(f'{state.at.node}#{state.visit}')
+    for scope in scopes:
+        await _cancel_inside(journal, f'{run_id}:{scope}')
+
+
+async def _cancel_inside(journal: Journal, prefix: str) -> None:
+    """Runs started in a call are numbered, and one that is started anew has a plus behind its name."""
+    number, name = 1, f'{prefix}:1'
+    while True:
+        try:
+            await cancel_run(journal, name)
+            name += '+'
+        except UnknownRun:
+            if not name.endswith('+'):
+                return
+            number += 1
+            name = f'{prefix}:{number}'
+
+
+async def _end_as_cancelled(journal: Journal, run_id: str) -> RunState:
     owner = new_owner()
     try:
         lease = await journal.acquire(run_id, owner=owner, ttl=LEASE_SECONDS)
@@ -73,6 +97,7 @@ async def cancel_run(journal: Journal, run_id: str) -> None:
     if state.ended is None:
         await _append(journal, lease, records, [Ended('cancelled', None, state.closing(), error_type='RunCancelled')])
     await journal.release(lease)
+    return state
 
 
 async def _append(journal: Journal, lease: Lease, records: list[Record], entries: list[Entry]) -> None:

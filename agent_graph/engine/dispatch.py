@@ -160,8 +160,11 @@ async def _handle_calls(
             ready = await _sort_out(deps, ready, answers)
         if deps.sink is not None:
             await tool_calls.show_refused(deps, functions, answers)
-        if ready:
+        while ready:
+            before = len(deps.waiting)
             await tool_calls.run_all(deps, ready, answers)
+            asked = len(deps.waiting) > before and deps.on_pending is not None
+            ready = await _answered(deps, before, functions, answers) if asked else []
         if deps.waiting and winner is not None:
             _skip_waiting(deps, functions, answers)
         if deps.waiting:
@@ -207,6 +210,14 @@ async def _sort_out(
 
     ready = await sort_out(deps, ready, answers)
     return tool_calls.reserve(deps, ready, answers) if ready else ready
+
+
+async def _answered(
+    deps: RunDeps, before: int, functions: Sequence[ToolCallPart], answers: dict[str, ToolReturnPart]
+) -> list[tool_calls.Call]:
+    from agent_graph.engine.gates import answered
+
+    return await answered(deps, before, functions, answers)
 
 
 def _in_call_order(deps: RunDeps, calls: Sequence[ToolCallPart]) -> tuple[Pending, ...]:

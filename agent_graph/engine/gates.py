@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,15 +10,15 @@ from agent_graph.engine.answers import entry_for
 from agent_graph.engine.plan import RunDeps
 from agent_graph.engine.results import to_answer
 from agent_graph.engine.state import call_key
-from agent_graph.engine.tool_calls import Call, tool_context
-from agent_graph.errors import ArgumentsError, ConfigError
+from agent_graph.engine.tool_calls import Call, look_at, tool_context
+from agent_graph.errors import ArgumentsError, ConfigError, ToolFailed
 from agent_graph.journal.entries import Answered, CallFinished
-from agent_graph.messages import ToolReturnPart
+from agent_graph.messages import ToolCallPart, ToolReturnPart
 from agent_graph.messages.history import INTERRUPTED
 from agent_graph.pending import Pending, PendingKind
 from agent_graph.tools import Retry, ToolReturn
 
-__all__ = ['sort_out']
+__all__ = ['answered', 'sort_out']
 
 DENIED_BEFORE = 'The same call was denied before in this run and is not executed. Do not ask for it again.'
 
@@ -40,11 +41,35 @@ async def sort_out(deps: RunDeps, calls: list[Call], answers: dict[str, ToolRetu
     return run
 
 
+async def answered(
+    deps: RunDeps, before: int, parts: Sequence[ToolCallPart], answers: dict[str, ToolReturnPart]
+) -> list[Call]:
+    """The calls that said they wait while they ran, from `deps.waiting[before:]`, and have their answer now."""
+    state, calls = deps.state, {p.tool_call_id: p for p in parts}
+    new, deps.waiting = deps.waiting[before:], deps.waiting[:before]
+    run: list[Call] = []
+    for pending in new:
+        call_id = pending.tool_call_id
+        asks = not pending.path and pending.reason == 'approval' and call_id not in state.approved
+        if not pending.path and (call_id in state.decided or (asks and await _answered_inline(deps, pending))):
+            run += await sort_out(deps, look_at(deps, [calls[call_id]], answers, hold=True), answers)
+        else:
+            deps.waiting.append(pending)
+    return run
+
+
 async def _answered_inline(deps: RunDeps, pending: Pending) -> bool:
     """Have the caller's function answer at once; false if there is none, or if it has no answer now."""
     if deps.on_pending is None:
         return False
-    given = await deps.effects.consult(deps.on_pending, pending)
+    try:
+        given = await deps.effects.consult(deps.on_pending, replace(pending, path=deps.events.path))
+    except Exception as error:
+        raise ToolFailed(
+            f'on_pending, asked about {pending.tool_name!r}, raised {type(error).__name__}: {error}',
+            tool_name=pending.tool_name,
+            tool_call_id=pending.tool_call_id,
+        ) from error
     if given is None:
         return False
     await deps.effects.record(entry_for(pending, given, deps.plan))

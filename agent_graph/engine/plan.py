@@ -71,6 +71,15 @@ class Plan:
         return self._fingerprint
 
 
+@dataclass(slots=True)
+class Attempt:
+    """What user code has asked and done in the running attempt at a call or a node; `turn`: one question at a time."""
+
+    asked: int = 0
+    steps: set[str] = field(default_factory=set[str])
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
 @dataclass(slots=True, kw_only=True)
 class Handles:
     """The handles of one run of any graph; never stored. It is also what a `RunContext` looks at (`RunView`)."""
@@ -95,7 +104,7 @@ class Handles:
     on_pending: OnPending | None = None
     woken: frozenset[str] = frozenset()
     waiting: list[Pending] = field(default_factory=list[Pending])
-    asks: dict[str, int] = field(default_factory=dict[str, int])
+    attempts: dict[str, Attempt] = field(default_factory=lambda: dict[str, Attempt]())
 
     @property
     def agent_name(self) -> str | None:

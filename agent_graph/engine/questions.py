@@ -5,17 +5,18 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from agent_graph.engine.answers import checked_value
-from agent_graph.engine.plan import Handles
-from agent_graph.errors import ConfigError
+from agent_graph.engine.answers import checked_value, entry_for
+from agent_graph.engine.plan import Attempt, Handles
+from agent_graph.errors import AnswerError, ConfigError
 from agent_graph.journal.entries import Answered, StepDone
 from agent_graph.messages import JsonValue
-from agent_graph.pending import PauseSignal, Pending
-from agent_graph.text import json_form
+from agent_graph.pending import PauseSignal, Pending, ToolDenied
+from agent_graph.text import clean_text, json_form
 
 __all__ = ['ask', 'do_step']
 
@@ -25,42 +26,84 @@ async def ask(deps: Handles, tool_call_id: str | None, tool_name: str | None, qu
     if tool_call_id is None or tool_name is None:
         raise ConfigError('ctx.ask was called outside a tool; only a tool call can wait for an answer')
     adapter: TypeAdapter[Any] = TypeAdapter(schema)
-    index = deps.asks.get(tool_call_id, 0)
-    deps.asks[tool_call_id] = index + 1
-    known = deps.state.asked.get(tool_call_id, [])
-    if index < len(known):
-        return _as_type(adapter, known[index])
+    attempt = _attempt(deps, tool_call_id)
+    # One question at a time: answers are known by their order, which must be the same in every attempt.
+    async with attempt.turn:
+        known = deps.state.asked.get(tool_call_id, [])
+        for value in known[attempt.asked :]:
+            attempt.asked += 1
+            try:
+                return _as_type(adapter, value)
+            except ValidationError as error:
+                # Only the type itself could see this, and the type was not at hand when the answer was given.
+                question = f'{question}\nThe answer {value!r} cannot be used: {_problems(error)}'
+        pending = _pending(deps, tool_call_id, tool_name, question, adapter)
+        given = await _given_now(deps, pending)
+        if given is None:
+            raise PauseSignal((pending,))
+        if isinstance(given, ToolDenied):
+            await deps.effects.record(entry_for(pending, given, None))
+            raise PauseSignal((pending,))
+        value = checked_value(pending, given)
+        try:
+            typed = _as_type(adapter, value)
+        except ValidationError as error:
+            raise AnswerError(f'{value!r} does not answer {question!r}: {_problems(error)}') from error
+        attempt.asked += 1
+        await deps.effects.record(Answered(tool_call_id, 'answer', value=value))
+        return typed
+
+
+def _attempt(deps: Handles, scope: str) -> Attempt:
+    attempt = deps.attempts.get(scope)
+    if attempt is None:
+        attempt = deps.attempts[scope] = Attempt()
+    return attempt
+
+
+def _pending(
+    deps: Handles, tool_call_id: str, tool_name: str, question: str, adapter: TypeAdapter[Any]
+) -> Pending:
     started = deps.state.started.get(tool_call_id)
-    pending = Pending(
+    return Pending(
         deps.run_id,
         tool_call_id,
         tool_name,
         started.args if started is not None else None,
         'question',
-        question,
+        clean_text(question),
         adapter.json_schema(),
         attempt=started.attempt if started is not None else 1,
     )
-    given = None if deps.on_pending is None else await deps.effects.consult(deps.on_pending, pending)
-    if given is None:
-        raise PauseSignal((pending,))
-    value = checked_value(pending, given)
-    await deps.effects.record(Answered(tool_call_id, 'answer', value=value))
-    return _as_type(adapter, value)
+
+
+async def _given_now(deps: Handles, pending: Pending) -> Any:
+    """What the caller's function answers at once; `None` if there is none, or if it has no answer now."""
+    if deps.on_pending is None:
+        return None
+    return await deps.effects.consult(deps.on_pending, replace(pending, path=deps.events.path))
 
 
 def _as_type(adapter: TypeAdapter[Any], value: JsonValue) -> Any:
-    try:
-        return adapter.validate_json(json.dumps(value))
-    except ValidationError as error:
-        raise ConfigError(f'the recorded answer {value!r} is not of the type asked for now: {error}') from error
+    return adapter.validate_json(json.dumps(value))
+
+
+def _problems(error: ValidationError) -> str:
+    return '; '.join(e['msg'] for e in error.errors(include_url=False, include_context=False, include_input=False))
 
 
 async def do_step(deps: Handles, scope: str, name: str, function: Callable[[], Any]) -> Any:
     """The recorded result of this step, or do it and record that."""
     if not scope:
         raise ConfigError('ctx.step was called outside a tool; there is no call it would belong to')
+    attempt = _attempt(deps, scope)
+    if name in attempt.steps:
+        raise ConfigError(
+            f'ctx.step({name!r}) was done already in this call, and the second one would not be done; name each step '
+            'differently'
+        )
     if (scope, name) in deps.state.steps:
+        attempt.steps.add(name)
         return deps.state.steps[scope, name]
     value = function()
     if inspect.isawaitable(value):
@@ -71,5 +114,6 @@ async def do_step(deps: Handles, scope: str, name: str, function: Callable[[], A
         raise TypeError(
             f'step {name!r} returned {value!r}, which has no JSON form: {error}; return JSON data'
         ) from error
+    attempt.steps.add(name)
     await deps.effects.record(StepDone(scope, name, stored))
     return stored

@@ -224,8 +224,8 @@ async def _one(deps: RunDeps, call: Call) -> ToolReturnPart | None:
     await deps.effects.record(CallStarted(call_id, part.tool_name, call.sent, call.attempt))
     if deps.sink is not None:
         await deps.sink(FunctionToolCallEvent, part=part)
-    if deps.asks:
-        deps.asks.pop(call_id, None)
+    if deps.attempts:
+        deps.attempts.pop(call_id, None)
     call.active = active = ActiveCall(deps, call_id, deps.around)
     active_call.set(active)
     if deps.tracing is None:

@@ -94,7 +94,22 @@ class Campaign:
     def chain(self, scenario: str, way: Way, kills: Sequence[Kill], *, resume_by: Way | None = None) -> None:
         """One run, killed in one process after the other, then left alone; `resume_by` drives all but the first."""
         folder = self._new_folder()
-        name = f'{scenario}, {way}, {resume_by or way}, {kills}'
+        code = self._live(folder, scenario, way, kills, resume_by or way)
+        wrong = [f'exit code {code}'] if code else faults(self._evidence(folder, scenario, way))
+        if wrong:
+            name = f'{scenario!r} begun by {way!r}, resumed by {resume_by or way!r}, {list(kills)}, in {folder}'
+            self.report.failures.append('\n'.join([f'FAILED: {name}', *(f'  {fault}' for fault in wrong)]))
+        else:
+            shutil.rmtree(folder)
+
+    def evidence(self, scenario: str, way: Way, kills: Sequence[Kill]) -> Evidence:
+        """What there is to judge after a chain, for those who judge themselves."""
+        folder = self._new_folder()
+        assert self._live(folder, scenario, way, kills, way) == 0
+        return self._evidence(folder, scenario, way)
+
+    def _live(self, folder: Path, scenario: str, way: Way, kills: Sequence[Kill], resume_by: Way) -> int:
+        """The whole life of a run; returns how its last process ended."""
         order = Order(scenario, str(folder), way, limits=self._limits(scenario, way))
         code = 0
         for n, kill in enumerate([*kills, Kill()]):
@@ -103,15 +118,11 @@ class Campaign:
             if code != -signal.SIGKILL:
                 break
             self.report.by_scenario[scenario] += 1
-            order = replace(order, way=resume_by or way)
+            order = replace(order, way=resume_by)
         self.report.runs += 1
         if (folder / 'deaths').exists():
             self.report.kills.update(line.split(':')[0] for line in (folder / 'deaths').read_text().splitlines())
-        found = [f'exit code {code}'] if code else self._judge(folder, scenario, way)
-        if found:
-            self.report.failures.append('\n'.join([f'FAILED {name} in {folder}', *(f'  {fault}' for fault in found)]))
-        else:
-            shutil.rmtree(folder)
+        return code
 
     def _one(self, order: Order, after: float | None) -> int:
         if after is None:
@@ -123,11 +134,11 @@ class Campaign:
         self.report.kills[AT_RANDOM] += code == -signal.SIGKILL
         return code
 
-    def _judge(self, folder: Path, scenario: str, way: Way) -> list[str]:
-        found = [_read(path) for path in sorted(folder.glob('found.*'), key=lambda p: p.stat().st_mtime_ns)]
+    def _evidence(self, folder: Path, scenario: str, way: Way) -> Evidence:
+        found = [_read(path) for path in sorted(folder.glob('found.*'))]
         whole, _ = self.whole(scenario, way)
         lines = Ledger(folder / 'ledger').lines()
-        return faults(Evidence(found, _read(folder / 'result'), lines, whole, SCENARIOS[scenario].exact))
+        return Evidence(found, _read(folder / 'result'), lines, whole, SCENARIOS[scenario].exact)
 
     def _limits(self, scenario: str, way: Way) -> tuple[int, int, int] | None:
         """Exactly what an undisturbed run uses: counting anything twice after a crash would go past it."""
@@ -151,9 +162,11 @@ def random_kill(chance: random.Random, places: int, seconds: float) -> Kill:
     return Kill(at=chance.randint(1, places), delay=chance.uniform(0, 0.003))
 
 
-def random_chains(campaign: Campaign, chance: random.Random, kills: int, say: Any = None) -> None:
+def random_chains(
+    campaign: Campaign, chance: random.Random, kills: int, names: Sequence[str], say: Any = None
+) -> None:
     """Kill random runs at random places and times until there were so many kills."""
-    names, told = list(SCENARIOS), 0
+    told = 0
     while (done := sum(campaign.report.kills.values())) < kills:
         scenario, way, resume_by = chance.choice(names), chance.choice(WAYS), chance.choice(WAYS)
         whole, seconds = campaign.whole(scenario, way)
@@ -170,19 +183,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument('--kills', type=int, default=1000)
     parser.add_argument('--seed', type=int, default=1)
+    parser.add_argument('--only', choices=list(SCENARIOS), action='append', help='a scenario')
     parser.add_argument('--memory', action='store_true', help='in memory instead of on the disk')
     given = parser.parse_args(arguments)
     begun = time.monotonic()
     chance = random.Random(given.seed)
     with fork_server() as server, scratch(not given.memory) as folder:
         campaign = Campaign(server, folder)
-        for scenario in SCENARIOS:
+        names: list[str] = given.only or list(SCENARIOS)
+        for scenario in names:
             places = len(campaign.whole(scenario, 'run')[0]['passed'])
             for place in range(1, places + 1):
                 if sum(campaign.report.kills.values()) < given.kills:
                     campaign.chain(scenario, 'run', [Kill(at=place, delay=chance.uniform(0, 0.003))])
             print(f'{scenario}: killed at each of {places} places', flush=True)
-        random_chains(campaign, chance, given.kills, say=lambda text: print(text, flush=True))
+        random_chains(campaign, chance, given.kills, names, say=lambda text: print(text, flush=True))
     print(campaign.report)
     print(f'seed {given.seed}, {time.monotonic() - begun:.0f} s')
     return 1 if campaign.report.failures else 0

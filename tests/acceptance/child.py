@@ -9,21 +9,22 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from agent_graph import Agent, RunResult, SQLiteJournal, UnknownRun, UsageLimits
+from agent_graph import Agent, Message, RequestInfo, RunResult, SQLiteJournal, UsageLimits
 from agent_graph.engine.state import fold
 from agent_graph.errors import AgentGraphError
-from agent_graph.journal import CallFinished, CallStarted, Ended, Entered, Journal, Record, Started
+from agent_graph.journal import CallFinished, CallStarted, Ended, Entered, Record, Started
 from agent_graph.journal.entries import Paused, StepDone
 from agent_graph.messages import dump_json, is_valid
+from agent_graph.testing import FunctionModel
 from tests.acceptance.ledger import Ledger
 from tests.acceptance.points import MarkedJournal, Points
-from tests.acceptance.scenarios import PROMPT, RUN_ID, SCENARIOS, answer_for
+from tests.acceptance.scenarios import CONTESTS, PROMPT, RUN_ID, SCENARIOS, answer_for
 from tests.acceptance.stage import Stage
 
 __all__ = ['Order', 'Way', 'facts_of', 'live', 'stage_for']
@@ -36,9 +37,9 @@ Way: TypeAlias = Literal['run', 'text', 'events', 'iter']
 class Order:
     """What a process is to do, as JSON on its way there.
 
-    `at`: the place to die at, or to be stopped at with `stop`. `delay`: see `MarkedJournal`. `limits`: requests, tool
-    calls and tokens the run may use. `only_resume`: what ends the attempt is reported, whatever it is; at `moment`
-    (Unix seconds) if given.
+    `at`: the place to die at, or to be stopped at with `stop`. `delay`, `ttl`: see `MarkedJournal`. `limits`: requests,
+    tool calls and tokens the run may use. `attempt`: begin or resume once, at `moment` (of the monotonic clock) if given,
+    and report how that ended, well or not.
     """
 
     scenario: str
@@ -49,7 +50,7 @@ class Order:
     delay: float = 0.0
     ttl: float | None = None
     limits: tuple[int, int, int] | None = None
-    only_resume: bool = False
+    attempt: Literal['begin', 'resume'] | None = None
     moment: float | None = None
     name: str = 'result'
 
@@ -68,12 +69,13 @@ async def stage_for(order: Order) -> AsyncIterator[Stage]:
 async def live(order: Order) -> None:
     """Carry out an order."""
     async with stage_for(order) as stage:
-        agent = SCENARIOS[order.scenario].make(stage)
-        if order.only_resume:
+        agent = (SCENARIOS | CONTESTS)[order.scenario].make(stage)
+        if order.attempt is not None:
             await _attempt(order, stage, agent)
             return
         found = await facts_of(stage)
-        _write(Path(order.folder) / f'found.{found["lines"]:06}', found)
+        nth = len(list(Path(order.folder).glob('found.*')))
+        _write(Path(order.folder) / f'found.{nth:06}', found)
         result = await _to_end(order, stage, agent, begun=RUN_ID in found['runs'])
         _write(Path(order.folder) / order.name, await _outcome(stage, result))
 
@@ -81,14 +83,15 @@ async def live(order: Order) -> None:
 async def _attempt(order: Order, stage: Stage, agent: Agent[Any, Any]) -> None:
     while order.moment is not None and asyncio.get_running_loop().time() < order.moment:
         pass
+    found = await facts_of(stage)
     try:
-        result = await DRIVE[order.way](agent, RUN_ID, None)
-        told = {'ended': result.status}
+        options = _start_options(order) if order.attempt == 'begin' else {}
+        result = await DRIVE[order.way](agent, None if order.attempt == 'begin' else RUN_ID, options)
+        ended = result.status
     except AgentGraphError as error:
-        told = {'ended': type(error).__name__}
-    told['passed'] = stage.points.passed
-    stage.ledger.add('attempt', told['ended'], order.name)
-    _write(Path(order.folder) / order.name, told)
+        ended = type(error).__name__
+    stage.ledger.add('attempt', order.name, ended)
+    _write(Path(order.folder) / order.name, {'ended': ended, 'found': found, 'passed': stage.points.passed})
 
 
 async def _to_end(order: Order, stage: Stage, agent: Agent[Any, Any], *, begun: bool) -> RunResult[Any]:
@@ -163,7 +166,8 @@ async def facts_of(stage: Stage) -> dict[str, Any]:
     """Everything the journal holds now, as far as it matters, and how many lines the ledger has."""
     runs: dict[str, Any] = {}
     for info in await stage.journal.runs():
-        runs[info.run_id] = _facts(await stage.journal.load(info.run_id)) | {'status': info.status}
+        records = await stage.journal.load(info.run_id)
+        runs[info.run_id] = _facts(records) | {'status': info.status, 'can_be_continued': await _goes_on(records)}
     return {'runs': runs, 'lines': len(stage.ledger.lines())}
 
 
@@ -188,6 +192,18 @@ def _facts(records: list[Record]) -> dict[str, Any]:
     }
 
 
+async def _goes_on(records: list[Record]) -> bool:
+    """Case 1d: whether what the store holds of a run's conversation can start another run."""
+    asked: list[bool] = []
+
+    async def answer(messages: Sequence[Message], info: RequestInfo) -> str:
+        asked.append(is_valid(messages))
+        return 'fine'
+
+    result = await Agent(FunctionModel(answer)).run('and now?', message_history=fold('', records).valid_messages())
+    return result.output == 'fine' and asked == [True]
+
+
 async def _outcome(stage: Stage, result: RunResult[Any]) -> dict[str, Any]:
     stored = fold(result.run_id, await stage.journal.load(result.run_id))
     return {
@@ -209,12 +225,3 @@ def _write(path: Path, data: dict[str, Any]) -> None:
     draft = path.with_name(f'{path.name}.draft')
     draft.write_text(json.dumps(data))
     draft.replace(path)
-
-
-async def exists(journal: Journal, run_id: str) -> bool:
-    """Whether there is such a run."""
-    try:
-        await journal.info(run_id)
-    except UnknownRun:
-        return False
-    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,7 @@ from agent_graph import (
 from tests.acceptance.ledger import Line
 from tests.acceptance.stage import Stage, answers, call, prompt_of, report, value
 
-__all__ = ['PROMPT', 'RUN_ID', 'SCENARIOS', 'Scenario', 'answer_for']
+__all__ = ['CONTESTS', 'PROMPT', 'RUN_ID', 'SCENARIOS', 'Scenario', 'answer_for']
 
 RUN_ID = 'run'
 PROMPT = 'go'
@@ -115,9 +116,10 @@ def _gated(stage: Stage) -> Agent[Any, Any]:
 
 
 def _gated_inside(stage: Stage) -> Agent[Any, Any]:
-    """Two agents at once inside tools, each waiting for people."""
+    """Two agents at once inside tools, each waiting for people twice."""
     tools = [stage.tool('wire', requires_approval=True), stage.tool('pay')]
-    consult = _inner(stage, 'consult', tools, [call('pay', 0, 'c0')], [call('wire', 1, 'c1')], report)
+    turns = [call('pay', 0, 'c0')], [call('wire', 1, 'c1')], [call('wire', 2, 'c2')]
+    consult = _inner(stage, 'consult', tools, *turns, report)
     calls = [call('consult', 1, 'n1'), call('consult', 2, 'n2')]
     return Agent(stage.model('gated inside', calls, report), name='gated', tools=[consult], journal=stage.journal)
 
@@ -141,6 +143,37 @@ def _steps_inside(stage: Stage) -> Agent[Any, Any]:
     return Agent(model, name='steps inside', tools=[stage.declare('order', order)], journal=stage.journal)
 
 
+def _meeting(stage: Stage) -> Agent[Any, Any]:
+    """A tool that waits until some other process has tried to resume the run: no race is decided by who is quicker."""
+
+    async def meet(ctx: RunContext, n: int) -> str:
+        stage.effect('meet', ctx.run_id, str(ctx.tool_call_id))
+        async with asyncio.timeout(15):
+            while not any(line.what == 'attempt' for line in stage.ledger.lines()):
+                await asyncio.sleep(0.002)
+        return value('meet', n)
+
+    turns = [call('fetch', 1, 'm1')], [call('meet', 2, 'm2')], [call('fetch', 3, 'm3')]
+    tools = [stage.tool('fetch'), stage.declare('meet', meet)]
+    return Agent(stage.model('meeting', *turns, report), name='meeting', tools=tools, journal=stage.journal)
+
+
+def _lingering(stage: Stage) -> Agent[Any, Any]:
+    """A tool that never ends by itself, and notes when it is stopped."""
+
+    async def linger(ctx: RunContext, n: int) -> str:
+        stage.effect('linger', ctx.run_id, str(ctx.tool_call_id))
+        try:
+            await asyncio.sleep(60)
+        finally:
+            stage.ledger.add('stopped', ctx.run_id, str(ctx.tool_call_id))
+        return value('linger', n)
+
+    turns = [call('linger', 1, 'l1')], [call('fetch', 2, 'l2')]
+    tools = [stage.tool('fetch'), stage.declare('linger', linger)]
+    return Agent(stage.model('lingering', *turns, report), name='lingering', tools=tools, journal=stage.journal)
+
+
 SCENARIOS = {
     'steps': Scenario(_steps),
     'parallel': Scenario(_parallel),
@@ -150,7 +183,10 @@ SCENARIOS = {
     'gated inside': Scenario(_gated_inside),
     'steps inside': Scenario(_steps_inside),
 }
-"""By name."""
+"""By name: those that are killed anywhere."""
+
+CONTESTS = {'meeting': Scenario(_meeting), 'lingering': Scenario(_lingering)}
+"""By name: those that two processes want."""
 
 
 def answer_for(stage: Stage, pending: Pending) -> Any:

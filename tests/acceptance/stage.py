@@ -43,6 +43,8 @@ RULES = {
     'order': 'retry',
     'consult': 'retry',
     'hire': 'ask',
+    'meet': 'retry',
+    'linger': 'never',
 }
 """What is to become of a call of each tool that was in flight; `verify` looks at the ledger."""
 

@@ -49,6 +49,8 @@ def _in_itself(moment: Facts, lines: list[Line]) -> Iterator[str]:
             yield f'{run_id}: entries out of order'
         if not run['valid']:
             yield f'{run_id}: the history is not valid'
+        if not run['can_be_continued']:
+            yield f'{run_id}: another run cannot be started with its conversation'
         for n, (call_id, attempt) in enumerate(run['attempts']):
             before = sum(other == call_id for other, _ in run['attempts'][:n])
             if attempt != before + 1:

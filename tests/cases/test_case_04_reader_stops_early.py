@@ -71,7 +71,7 @@ async def leave_by_return(agent: Agent[Any, Any]) -> None:
 
 
 async def leave_by_exception(agent: Agent[Any, Any]) -> None:
-    with pytest.raises(Stop):  # noqa: PT012
+    with pytest.raises(Stop):  # noqa: PT012 (the loop is what raises)
         async with agent.run_stream('go', run_id='r') as s:
             async for _ in s.text():
                 raise Stop
@@ -161,7 +161,7 @@ async def drop_by_return(agent: Agent[Any, Any]) -> None:
 
 
 async def drop_by_exception(agent: Agent[Any, Any]) -> None:
-    with pytest.raises(Stop):  # noqa: PT012
+    with pytest.raises(Stop):  # noqa: PT012 (the loop is what raises)
         async for event in agent.run_stream_events('go', run_id='r'):
             if isinstance(event, PartDeltaEvent):
                 raise Stop

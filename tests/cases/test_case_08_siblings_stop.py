@@ -59,7 +59,7 @@ def test_b_a_failing_tool_stops_its_siblings(watched: bool) -> None:
         calls = [call('one'), call('_bad'), call('three'), call('quick')]
         tools = [workers[0].tool, _bad, workers[1].tool, log.tool('quick')]
         agent = Agent(ScriptedModel([calls]), tools=tools, journal=journal)
-        with pytest.raises(ToolFailed, match='tool 2 is broken') as caught:  # noqa: PT012
+        with pytest.raises(ToolFailed, match='tool 2 is broken') as caught:  # noqa: PT012 (the loop is what raises)
             if watched:
                 async for _ in agent.run_stream_events('go', run_id='r'):
                     pass
@@ -98,7 +98,7 @@ def test_a_cancelling_stops_every_tool(how: str) -> None:
                     pass
 
             task = asyncio.create_task(walk())
-            while not all(w.count for w in workers):  # noqa: ASYNC110
+            while not all(w.count for w in workers):  # noqa: ASYNC110 (nothing tells when)
                 await asyncio.sleep(0.002)
             if how == 'run.cancel':
                 await run.cancel()
@@ -123,7 +123,7 @@ def test_cancelled_twice_while_the_tools_clean_up() -> None:
         journal = MemoryJournal()
         agent = Agent(ScriptedModel([[call('one'), call('two')]]), tools=[w.tool for w in workers], journal=journal)
         task = asyncio.create_task(agent.run('go', run_id='r'))
-        while not all(w.count for w in workers):  # noqa: ASYNC110
+        while not all(w.count for w in workers):  # noqa: ASYNC110 (nothing tells when)
             await asyncio.sleep(0.002)
         task.cancel()
         await asyncio.sleep(0.005)

@@ -101,7 +101,7 @@ def test_cancelling_a_run_does_not_wait_for_the_thread(release: threading.Event)
             return 'LATE'
 
         task = asyncio.create_task(Agent(ScriptedModel([[call('stuck')]]), tools=[stuck]).run('go'))
-        while not begun.is_set():  # noqa: ASYNC110
+        while not begun.is_set():  # noqa: ASYNC110 (nothing tells when)
             await asyncio.sleep(0.005)
         begin = time.monotonic()
         task.cancel()

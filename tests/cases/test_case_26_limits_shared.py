@@ -257,7 +257,7 @@ def test_children_stopped_with_their_sibling_are_counted() -> None:
             return (await inner.run('x')).output
 
         async def late() -> str:
-            while asked.count < 4:  # noqa: ASYNC110
+            while asked.count < 4:  # noqa: ASYNC110 (nothing tells when)
                 await asyncio.sleep(0.001)
             await asyncio.sleep(0.02)
             raise RuntimeError('late')

@@ -94,7 +94,7 @@ async def by_return(agent: Agent[Any, Any]) -> None:
 
 
 async def by_exception(agent: Agent[Any, Any]) -> None:
-    with pytest.raises(Stop):  # noqa: PT012
+    with pytest.raises(Stop):  # noqa: PT012 (the loop is what raises)
         async with agent.run_stream('go') as s:
             async for _ in s.text():
                 raise Stop
@@ -133,7 +133,7 @@ async def from_another_task(agent: Agent[Any, Any]) -> None:
 
 
 async def node_stream_by_exception(agent: Agent[Any, Any]) -> None:
-    with pytest.raises(Stop):  # noqa: PT012
+    with pytest.raises(Stop):  # noqa: PT012 (the loop is what raises)
         async with agent.iter('go') as run:
             node: Any = await run.next()
             async with node.stream(run.ctx) as stream:
@@ -270,7 +270,7 @@ def test_a_failing_model_a_deadline_and_a_stopped_tool(traces: Traces) -> None:
     go(main())
 
 
-def test_two_parallel_runs_with_nested_agents_and_parallel_tools(traces: Traces) -> None:  # noqa: C901
+def test_two_parallel_runs_with_nested_agents_and_parallel_tools(traces: Traces) -> None:  # noqa: C901 (one story)
     async def main() -> None:
         from opentelemetry import trace
 

@@ -214,7 +214,7 @@ EVIL = 'red \\x1b[31m\\x07 \\x9b2J \\u202e\\r\\n\\x00'
 async def nasty_model(messages, info):
     if isinstance(messages[-1], ToolMessage):
         return EVIL
-    return [ToolCallPart('say', {'text': EVIL, EVIL: EVIL}, EVIL), ToolCallPart(EVIL, {}, 'c2')]
+    return [ToolCallPart('say', {'text': EVIL}, EVIL), ToolCallPart(EVIL, {}, 'c2')]
 
 
 nasty = Agent(FunctionModel(nasty_model, name=EVIL), name=EVIL)
@@ -316,8 +316,11 @@ class Screen:
     code: int
 
 
-Script = Sequence[tuple[str, str | int]]
-"""What to wait for on the screen, and what to do then: type a text, or send a signal."""
+Deed = str | int | Callable[[], object]
+"""What is done at a terminal: a text is typed, a signal is sent, anything else happens elsewhere."""
+
+Script = Sequence[tuple[str, Deed]]
+"""What to wait for on the screen, and what to do then."""
 
 
 @pytest.fixture
@@ -346,7 +349,7 @@ def terminal(folder: Path) -> Callable[..., Screen]:
     return run
 
 
-def _converse(fd: int, process: subprocess.Popen[bytes], script: list[tuple[str, str | int]]) -> str:
+def _converse(fd: int, process: subprocess.Popen[bytes], script: list[tuple[str, Deed]]) -> str:
     data, seen, until = b'', 0, time.monotonic() + 40
     while time.monotonic() < until:
         if select.select([fd], [], [], 0.1)[0]:
@@ -362,8 +365,10 @@ def _converse(fd: int, process: subprocess.Popen[bytes], script: list[tuple[str,
             what = script.pop(0)[1]
             if isinstance(what, int):
                 process.send_signal(what)
-            else:
+            elif isinstance(what, str):
                 os.write(fd, what.encode())
+            else:
+                what()
     text = data.decode()
     assert not script, f'never saw {script[0][0]!r} on the screen:\n{text}'
     return text

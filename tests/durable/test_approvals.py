@@ -108,7 +108,7 @@ def test_the_rule_sees_checked_arguments_context_and_deps_and_is_asked_once() ->
             journal=MemoryJournal(),
         )
         result = await agent.run('go', deps='the deps')
-        assert seen == [('the deps', 'c1', 'delete', {'path': 'a', 'force': False})]
+        assert seen == [('the deps', 'c1', 'delete', {'path': 'a'})]
         result = await agent.resume(result.run_id, deps='the deps')
         assert pending_ids(result) == ['c1']
         result = await agent.resume(result.run_id, answers={'c1': ToolApproved()}, deps='the deps')

@@ -29,7 +29,7 @@ from agent_graph import (
 )
 from agent_graph.journal.entries import Answered, CallStarted
 from agent_graph.testing import FunctionModel, ScriptedModel
-from tests.durable.kit import KINDS, Killed, Mortal, Store, entries_of, pending_ids, stored_state, unchanged, yes
+from tests.durable.kit import KINDS, Killed, Mortal, Store, entries_of, pending_ids, stored_state, unchanged
 from tests.engine.kit import Log, answers_of, call, go
 
 SCRIPT: list[Any] = [
@@ -573,12 +573,12 @@ def test_answers_of_a_failed_validation_do_not_take_the_run() -> None:
     async def main() -> None:
         log, journal = Log(), MemoryJournal()
         agent = make_agent(journal, log)
-        result = await agent.run('go', run_id='r')
+        await agent.run('go', run_id='r')
         with pytest.raises(AnswerError):
             await agent.resume('r', answers={'c9': ToolApproved()})
         lease = await journal.acquire('r', owner='somebody', ttl=60)
         with pytest.raises(RunLocked):
-            await agent.resume('r', answers=yes(result) | {'c2': ToolReturn(1), 'c3': Answer(1)})
+            await agent.resume('r', answers={'c1': ToolApproved(), 'c2': ToolReturn(1), 'c3': Answer(1)})
         await journal.release(lease)
         assert pending_ids(await agent.resume('r')) == ['c1', 'c2', 'c3']
 

@@ -77,7 +77,7 @@ async def main(mode: str, path: str, log: str, run_id: str) -> None:
             await run.next()
             await run.next()
             os.kill(os.getpid(), signal.SIGKILL)
-            time.sleep(60)  # noqa: ASYNC251
+            time.sleep(60)  # noqa: ASYNC251 (it is dead by then)
     else:
         await make_agent(journal, Path(log), on_crash=mode).run('go', run_id=run_id)
 

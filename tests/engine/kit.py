@@ -166,7 +166,7 @@ async def outcome_of(way: Way, agent: Agent[Any, Any], prompt: Any = 'go', **opt
     try:
         result = await way(agent, prompt, **options)
     except RunError as error:
-        assert is_valid(error.messages), error.messages  # noqa: PT017
+        assert is_valid(error.messages), error.messages  # noqa: PT017 (both endings are looked at)
         return Outcome(None, error, list(error.messages), error.usage)
     assert is_valid(result.messages), result.messages
     return Outcome(result.output, None, result.messages, result.usage)

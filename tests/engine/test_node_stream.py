@@ -183,7 +183,7 @@ def test_leaving_a_request_otherwise_closes_the_response_at_once(how: str) -> No
 
             task = asyncio.create_task(read())
             if how == 'cancelled from outside':
-                while wire.sent < 5:  # noqa: ASYNC110
+                while wire.sent < 5:  # noqa: ASYNC110 (nothing tells when)
                     await asyncio.sleep(0.001)
                 task.cancel()
             if how == 'cancel':
@@ -293,7 +293,7 @@ def test_a_failing_tool_fails_the_block_and_the_run() -> None:
         journal = MemoryJournal()
         async with Agent(ScriptedModel([[call('bad')]]), tools=[bad], journal=journal).iter('go', run_id='r') as run:
             node = await _at_response(run)
-            with pytest.raises(ToolFailed, match='broken') as caught:  # noqa: PT012
+            with pytest.raises(ToolFailed, match='broken') as caught:  # noqa: PT012 (the loop is what raises)
                 async with node.stream(run.ctx) as stream:
                     async for _ in stream:
                         pass
@@ -323,7 +323,7 @@ def test_the_time_limit_holds_while_a_node_is_streamed() -> None:
         begin = time.monotonic()
         async with agent.iter('go') as run:
             node = await _at_request(run)
-            with pytest.raises(UsageLimitExceeded) as caught:  # noqa: PT012
+            with pytest.raises(UsageLimitExceeded) as caught:  # noqa: PT012 (the loop is what raises)
                 async with node.stream(run.ctx) as stream:
                     async for _ in stream:
                         pass

@@ -308,9 +308,9 @@ def test_a_failing_run_raises_in_the_loop_after_its_last_event() -> None:
 
         agent = Agent(ScriptedModel([[TextPart('let me see'), call('bad')]]), tools=[bad])
         seen: list[RunEvent] = []
-        with pytest.raises(ToolFailed, match='broken') as caught:  # noqa: PT012
+        with pytest.raises(ToolFailed, match='broken') as caught:  # noqa: PT012 (the loop is what raises)
             async for event in agent.run_stream_events('go'):
-                seen.append(event)  # noqa: PERF401
+                seen.append(event)  # noqa: PERF401 (what came before the error is kept)
         assert isinstance(seen[-1], RunEnded) and seen[-1].status == 'failed' and 'broken' in str(seen[-1].error)
         assert not [e for e in seen if isinstance(e, FinalResultEvent)] and is_valid(caught.value.messages)
         async with agent.run_stream('go', model=ScriptedModel([[call('bad')]])) as s:
@@ -336,7 +336,7 @@ def test_cancelling_the_run_from_the_reader() -> None:
     async def main() -> None:
         wire = Wire()
         async with Agent(wire).run_stream('go') as s:
-            with pytest.raises(RunCancelled) as caught:  # noqa: PT012
+            with pytest.raises(RunCancelled) as caught:  # noqa: PT012 (the loop is what raises)
                 async for event in s.events():
                     if isinstance(event, PartDeltaEvent):
                         await s.run.cancel()
@@ -371,7 +371,7 @@ def test_two_readers_of_one_stream_share_its_events() -> None:
 
             async def read() -> None:
                 async for event in s.events():
-                    seen.append(event.seq)  # noqa: PERF401
+                    seen.append(event.seq)  # noqa: PERF401 (what came before the error is kept)
 
             await asyncio.wait_for(asyncio.gather(read(), read()), 5)
             assert sorted(seen) == list(range(1, len(seen) + 1))

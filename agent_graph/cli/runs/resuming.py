@@ -136,19 +136,39 @@ def go_on(
     given = {**opened.given, **options}
 
     def make(view: View) -> Driver:
-        if isinstance(opened.target, Agent):
-            return agent_driver(opened.target, run_id, view, stream=stream, resume=given)
-        return _graph_driver(opened.target, run_id, opened.journal, given)
+        drive = _driver(opened.target, run_id, opened.journal, view, given, stream=stream)
+
+        async def checked(answers: Answers) -> Outcome:
+            await _check_kind(opened, run_id)
+            return await drive(answers)
+
+        return checked
 
     watched = Watch(opened.journal, opened.place, run_id, stream, as_json, ask, show_traceback)
     return watch(watched, make, answers)
 
 
-def _graph_driver(graph: Graph[Any, Any, Any, Any], run_id: str, journal: Journal, given: dict[str, Any]) -> Driver:
-    async def drive(answers: Answers) -> Outcome:
-        (first,) = await journal.load(run_id, upto=1)
-        if isinstance(first.entry, Started) and first.entry.fingerprint is not None:
-            raise ConfigError(f'run {run_id!r} is one of the agent {first.entry.agent!r}; pass that agent as --target')
-        return await resume_graph(graph, run_id, journal=journal, answers=answers, **given)
+def _driver(
+    target: Agent[Any, Any] | Graph[Any, Any, Any, Any],
+    run_id: str,
+    journal: Journal,
+    view: View,
+    given: dict[str, Any],
+    *,
+    stream: bool,
+) -> Driver:
+    if isinstance(target, Agent):
+        return agent_driver(target, run_id, view, stream=stream, resume=given)
+    return lambda answers: resume_graph(target, run_id, journal=journal, answers=answers, **given)
 
-    return drive
+
+async def _check_kind(opened: Target, run_id: str) -> None:
+    """An agent's run and a graph's are different walks; only the first has a fingerprint of its tools."""
+    (first,) = await opened.journal.load(run_id, upto=1)
+    entry = first.entry
+    name = entry.agent if isinstance(entry, Started) else None
+    of_agent = isinstance(entry, Started) and entry.fingerprint is not None
+    if of_agent and not isinstance(opened.target, Agent):
+        raise ConfigError(f'run {run_id!r} is one of the agent {name!r}; pass that agent as --target')
+    if not of_agent and isinstance(opened.target, Agent):
+        raise ConfigError(f'run {run_id!r} is one of the graph {name!r}, not of an agent; pass that graph as --target')

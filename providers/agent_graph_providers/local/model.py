@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from agent_graph.errors import ConfigError
 from agent_graph.events import PartDeltaEvent, PartStartEvent, TextPartDelta, ThinkingPartDelta
@@ -17,14 +19,14 @@ from agent_graph_providers.local.server import Running, Serving, found, require_
 from agent_graph_providers.local.weights import DEFAULT_NAME, default_weights, weights_at
 from agent_graph_providers.openai import OpenAIModel, Server
 
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
 __all__ = ['LocalModel', 'model']
 
 _SERVER = Server(name='local', think_tags=False)
 _DEFAULTS = ModelSettings(temperature=0, max_tokens=512)
 """The best choice every time: small models lose the thread otherwise. The bound is for those that find no end."""
-
-_ONE_REQUEST = {'Connection': 'close'}
-"""llama.cpp's HTTP server now and then closes a kept connection just as the next request arrives on it."""
 
 
 class LocalModel:
@@ -84,9 +86,9 @@ class LocalModel:
     async def respond(self, messages: Sequence[Message], info: RequestInfo, out: ResponseBuilder) -> None:
         """Ask once; the first time, start the server."""
         model = await self._client()
-        settings = self._merged(info.settings)
+        settings: ModelSettings = {**self._settings, **info.settings}
         if self._native:
-            await model.respond(messages, _with(info, settings), out)
+            await model.respond(messages, replace(info, settings=settings), out)
             return
         task = task_of(info)
         asked = RequestInfo(settings=settings, output_schema=task.schema(), run_id=info.run_id, step=info.step)
@@ -102,10 +104,6 @@ class LocalModel:
         finally:
             _settle(inner, reply, out)
 
-    def _merged(self, settings: ModelSettings) -> ModelSettings:
-        headers = {**_ONE_REQUEST, **self._settings.get('extra_headers', {}), **settings.get('extra_headers', {})}
-        return {**self._settings, **settings, 'extra_headers': headers}
-
     async def _client(self) -> OpenAIModel:
         """The Chat Completions client of the server that is up, starting it when it is not."""
         serving = self._serving
@@ -117,7 +115,13 @@ class LocalModel:
             server = await run_sync(self._start, abandon_on_cancel=True)
         with self._lock:
             if self._asked is None or self._asked[0] is not server:
-                client = OpenAIModel(self._name, server=_SERVER, base_url=server.base_url, api_key=server.key)
+                client = OpenAIModel(
+                    self._name,
+                    server=_SERVER,
+                    base_url=server.base_url,
+                    api_key=server.key,
+                    make_client=partial(_make_client, server),
+                )
                 self._asked = (server, client)
             return self._asked[1]
 
@@ -133,10 +137,25 @@ def model(name: str) -> LocalModel:
     return LocalModel(name or None)
 
 
-def _with(info: RequestInfo, settings: ModelSettings) -> RequestInfo:
-    from dataclasses import replace
+def _make_client(server: Running) -> AsyncOpenAI:
+    """A client for loopback: no proxy stands between and there are no certificates to load.
 
-    return replace(info, settings=settings)
+    No connection is kept: llama.cpp's HTTP server now and then closes one just as the next request arrives on it.
+    """
+    import httpx2
+    import openai
+
+    return openai.AsyncOpenAI(
+        base_url=server.base_url,
+        api_key=server.key,
+        max_retries=0,
+        http_client=openai.DefaultAsyncHttpxClient(
+            trust_env=False,
+            verify=False,
+            timeout=httpx2.Timeout(600.0, connect=60.0),  # requests queue for the one model there is
+            limits=httpx2.Limits(max_keepalive_connections=0),
+        ),
+    )
 
 
 def _relay(reply: Reply, out: ResponseBuilder) -> Any:

@@ -1,0 +1,112 @@
+"""Case 20, and promise 3 as a whole: a real process is killed (SIGKILL) at one place after the other, and resumed.
+
+A short round, the same every time; `make crash` goes to every place of every scenario, and on from there at random.
+What is judged, and how, is in `verdict.py`: effects outside the engine, the rules of calls in flight, output, history,
+usage, ids, all against a run that was left alone.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from tests.acceptance.campaign import AT_RANDOM, WAYS, Campaign, Kill, random_chains, scratch
+from tests.acceptance.ledger import Ledger, Line
+from tests.acceptance.points import AFTER_WRITE, AT_MODEL, BEFORE_WRITE, DURING_WRITE, IN_TOOL
+from tests.acceptance.scenarios import SCENARIOS
+from tests.acceptance.server import fork_server
+from tests.acceptance.verdict import Evidence, faults
+
+pytestmark = pytest.mark.skipif(sys.platform != 'linux', reason='needs fork and reads /proc')
+
+DELAYS = 0.0, 0.001, 0.002
+
+
+@pytest.fixture(scope='module')
+def campaign() -> Iterator[Campaign]:
+    with fork_server() as server, scratch() as folder:
+        yield Campaign(server, folder)
+
+
+def check(campaign: Campaign) -> None:
+    """Fail with what was wrong, and forget it, so that each test speaks for itself."""
+    failures, campaign.report.failures = campaign.report.failures, []
+    assert not failures, '\n'.join(failures)
+
+
+def test_killed_before_every_write(campaign: Campaign) -> None:
+    """Three steps with equal calls: between two writes there is one effect at most, so this is every order of things."""
+    places = [n for n, place in enumerate(campaign.whole('steps', 'run')[0]['passed'], 1) if BEFORE_WRITE in place]
+    before = campaign.report.kills[BEFORE_WRITE]
+    for place in places:
+        campaign.chain('steps', 'run', [Kill(at=place)])
+    check(campaign)
+    assert len(places) > 15 and campaign.report.kills[BEFORE_WRITE] == before + len(places)
+
+
+@pytest.mark.parametrize('phase', [DURING_WRITE, AFTER_WRITE, IN_TOOL, AT_MODEL])
+def test_killed_elsewhere(campaign: Campaign, phase: str) -> None:
+    """A call for every rule, in parallel."""
+    places = [n for n, place in enumerate(campaign.whole('parallel', 'run')[0]['passed'], 1) if phase in place]
+    before = campaign.report.kills[phase]
+    for number, place in enumerate(places[::3]):
+        campaign.chain('parallel', 'run', [Kill(at=place, delay=DELAYS[number % 3])])
+    check(campaign)
+    assert campaign.report.kills[phase] == before + len(places[::3]) > before
+
+
+@pytest.mark.parametrize('scenario', list(SCENARIOS))
+def test_killed_again_and_again(campaign: Campaign, scenario: str) -> None:
+    """Once in the first process, twice more in those that go on, whatever way it is driven."""
+    chance = random.Random(scenario)
+    places = len(campaign.whole(scenario, 'run')[0]['passed'])
+    for number, way in enumerate(WAYS):
+        first = (places * number + chance.randint(1, places)) // len(WAYS)
+        later = [Kill(at=chance.randint(2, places // 2), delay=chance.choice(DELAYS)) for _ in range(2)]
+        campaign.chain(scenario, way, [Kill(at=max(first, 1)), *later], resume_by=WAYS[number - 1])
+    check(campaign)
+
+
+def test_killed_at_random_times(campaign: Campaign) -> None:
+    chance, before = random.Random(20), sum(campaign.report.kills.values())
+    random_chains(campaign, chance, before + 10, list(SCENARIOS))
+    check(campaign)
+    assert campaign.report.kills[AT_RANDOM] > 0
+    print(campaign.report)
+
+
+# The judge must be able to say no.
+
+
+@pytest.fixture(scope='module')
+def evidence(campaign: Campaign) -> Evidence:
+    """A run that was killed with a finished call and one in flight of every rule, and has nothing wrong with it."""
+    place = campaign.whole('parallel', 'run')[0]['passed'].index(f'{BEFORE_WRITE}: CallFinished') + 3
+    kept = campaign.evidence('parallel', 'run', [Kill(at=place + 1)])
+    assert kept.found[1]['runs']['run']['finished'] and faults(kept) == []
+    return kept
+
+
+@pytest.mark.parametrize('tool_name', ['fetch', 'post', 'pay', 'ship', 'pack'])
+def test_the_judge_notices_one_effect_too_many(evidence: Evidence, tool_name: str) -> None:
+    tools = evidence.found[1]['runs']['run']['tools']
+    call_id = next(i for i, name in tools.items() if name == tool_name)
+    lines = [*evidence.lines, Line('tool', 'run', call_id)]
+    end = {**evidence.end, 'lines': len(lines)}
+    assert any(call_id in fault for fault in faults(replace(evidence, lines=lines, end=end)))
+
+
+@pytest.mark.parametrize('what', ['output', 'usage', 'step', 'run_id', 'status', 'valid', 'stored', 'messages', 'runs'])
+def test_the_judge_notices_another_end(evidence: Evidence, what: str) -> None:
+    wrong = {'messages': evidence.end['messages'][:-1], 'runs': {}}
+    assert faults(replace(evidence, end={**evidence.end, what: wrong.get(what)}))
+
+
+def test_the_judge_notices_that_the_model_was_asked_again(evidence: Evidence) -> None:
+    lines = [*evidence.lines, Line('model', 'parallel|go', '0')]
+    assert any('again' in fault for fault in faults(replace(evidence, lines=lines)))
