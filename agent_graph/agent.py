@@ -13,7 +13,7 @@ from typing_extensions import TypedDict, TypeVar, Unpack
 
 from agent_graph.engine.channel import EventQueue
 from agent_graph.engine.plan import EndStrategy, Instructions, OnPending, Plan
-from agent_graph.engine.start import Order, captured, open_run, reopen_run
+from agent_graph.engine.start import Order, captured, look_inside, open_run, reopen_run
 from agent_graph.engine.state import fold
 from agent_graph.engine.stream import EventReader
 from agent_graph.errors import ConfigError, JournalError
@@ -370,6 +370,8 @@ class Agent(Generic[Deps, Output]):
         if unknown:
             known = ', '.join(RunOptions.__annotations__)
             raise TypeError(f'a run has no option {next(iter(unknown))!r}; its options are: {known}')
+        if confirm not in ('per_tool', 'always', 'never'):  # in doubt nothing runs
+            raise ConfigError(f"confirm={confirm!r} is unknown; use 'per_tool', 'always' or 'never'")
         overrides = _overrides.get()
         mine = overrides.get(id(self), {}) if overrides else {}
         own = self.model_settings
@@ -417,18 +419,20 @@ class Agent(Generic[Deps, Output]):
             return self._plan
         if tools is not None:
             return self._make_plan(self.output_type if output_type is None else output_type, tools)
-        key = output_type if isinstance(output_type, type) else None
-        plan = self._plans.get(key) if key is not None else None
+        try:
+            plan = self._plans.get(output_type)
+        except TypeError:  # a list, say: nothing to look it up by
+            return self._make_plan(output_type, self._tools)
         if plan is None:
-            plan = self._make_plan(output_type, self._tools)
-            if key is not None:
-                self._plans[key] = plan
+            plan = self._plans[output_type] = self._make_plan(output_type, self._tools)
         return plan
 
     def _make_plan(self, output_type: Any, tools: Sequence[Tool | Callable[..., Any]]) -> Plan:
         from agent_graph.engine.planning import make_plan  # loads pydantic, so at the first run
 
         self._frozen = True
+        if tools is self._tools:  # one `Tool` and schema a function, however many plans
+            self._tools[:] = [t if isinstance(t, Tool) else Tool(t) for t in tools]
         return make_plan(
             name=self.name,
             output_type=output_type,
@@ -485,9 +489,10 @@ class Agent(Generic[Deps, Output]):
         order = self._order(**options)
         order.queue = queue
         state = fold(run_id, await journal.load(run_id))
+        await look_inside(state, journal)
         if state.ended is None:
             await check_change(state, order.plan, on_change)
-        if answers:
+        if answers is not None:
             await record_answers(state, order.plan, journal, answers)
         start, ctx = await reopen_run(order, run_id, journal)
         return self._as_run(start, ctx)

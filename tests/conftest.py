@@ -8,6 +8,9 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+# The suites for the contracts are part of the package; before anything imports them, so that their asserts explain themselves.
+pytest.register_assert_rewrite(*(f'agent_graph.testing.journal_{name}' for name in ('suite', 'kit', 'sharing')))
+
 # Times vary on busy machines, so no deadline; in CI the examples are the same every time.
 settings.register_profile('local', deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile('ci', settings.get_profile('local'), derandomize=True, print_blob=True)

@@ -103,6 +103,10 @@ def open_dialog(out: Terminal, *, pipe: bool = False) -> Dialog | None:
     stdin = sys.stdin
     if stdin is None or stdin.closed or not (pipe or stdin.isatty()):
         return None
+    try:
+        fd = stdin.fileno()
+    except (OSError, ValueError):  # a stand-in for a file
+        return None
     terminal = stdin.isatty()
     stream = sys.stderr if terminal and not sys.stdout.isatty() else sys.stdout
-    return Dialog(out, LineReader(stdin.fileno()), stream, echo=not terminal)
+    return Dialog(out, LineReader(fd), stream, echo=not terminal)

@@ -13,7 +13,7 @@ from agent_graph.journal.codec import encode, encode_record
 from agent_graph.journal.entries import Entry, Record, RunInfo
 from agent_graph.messages import Message, dump_json
 
-__all__ = ['entry_data', 'info_data', 'message_data', 'plain', 'record_data', 'write_json']
+__all__ = ['conversation_data', 'entry_data', 'info_data', 'plain', 'record_data', 'write_json']
 
 
 def plain(value: Any) -> Any:
@@ -51,6 +51,6 @@ def entry_data(entry: Entry) -> Any:
     return json.loads(encode(entry))['entry']
 
 
-def message_data(messages: Sequence[Message]) -> list[Any]:
-    """Messages in the form `dump_json` writes and `runs fork --edit` reads."""
-    return json.loads(dump_json(messages))['messages']
+def conversation_data(messages: Sequence[Message]) -> dict[str, Any]:
+    """`v` and `messages`, as `dump_json` writes them and `runs fork --edit` reads them."""
+    return json.loads(dump_json(messages))

@@ -15,7 +15,7 @@ from agent_graph.cli.exits import CommandError, Exit, one_line
 from agent_graph.cli.facts import Place
 from agent_graph.cli.people import Answers, prompt_for
 from agent_graph.cli.stopping import Stopper
-from agent_graph.cli.terminal import open_terminal
+from agent_graph.cli.terminal import open_terminal, printable
 from agent_graph.cli.view import JsonView, LiveView, Report, View
 from agent_graph.engine.stream import EventReader
 from agent_graph.errors import AnswerError, ConfigError, JournalError, RunLocked, UnknownRun
@@ -149,7 +149,7 @@ class _Session:
             try:
                 self._outcome = outcome = await self._drive(given)
             except AnswerError as error:  # nothing has been recorded: ask again
-                print(f'agent-graph: {one_line(error)}', file=sys.stderr)
+                print(f'agent-graph: {printable(one_line(error))}', file=sys.stderr)
                 continue
             asked |= set(waiting)
 

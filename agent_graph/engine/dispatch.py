@@ -31,6 +31,7 @@ from agent_graph.messages import AssistantMessage, JsonValue, ToolCallPart, Tool
 from agent_graph.messages.history import INTERRUPTED
 from agent_graph.pending import Pending
 from agent_graph.text import clean_text
+from agent_graph.tools import RunContext
 
 if TYPE_CHECKING:
     from agent_graph.output_plan import OutputTool
@@ -45,6 +46,7 @@ CUT_OFF = (
     'one call at a time with less content.'
 )
 EMPTY = 'The response was empty. Please answer.'
+_BEGUN = ('question', 'crash')
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +198,14 @@ def _next(
 
 
 def _skip_waiting(deps: RunDeps, functions: Sequence[ToolCallPart], answers: dict[str, ToolReturnPart]) -> None:
-    """Beside a settled output nothing waits: such calls are skipped."""
+    """Beside a settled output nothing waits: such calls are skipped, and one that had begun says so."""
+    begun = {p.path[0] if p.path else p.tool_call_id for p in deps.waiting if p.path or p.reason in _BEGUN}
     for call in functions:
-        if call.tool_call_id not in answers:
-            answers[call.tool_call_id] = ToolReturnPart(call.tool_name, NOT_NEEDED, call.tool_call_id, 'skipped')
+        call_id, name = call.tool_call_id, call.tool_name
+        if call_id in begun:
+            answers[call_id] = ToolReturnPart(name, INTERRUPTED, call_id, 'interrupted')
+        elif call_id not in answers:
+            answers[call_id] = ToolReturnPart(name, NOT_NEEDED, call_id, 'skipped')
     deps.waiting = []
 
 
@@ -340,7 +346,9 @@ async def _call_output_function(deps: RunDeps, tool: OutputTool, active: ActiveC
     assert schema is not None
     args, kwargs = schema.bind(arguments)
     if schema.takes_context:
-        args = (deps.context(retry=deps.state.output_retries, max_retries=deps.plan.output_retries), *args)
+        name, call_id = tool.definition.name, active.tool_call_id
+        used, most = deps.state.output_retries, deps.plan.output_retries
+        args = (RunContext(deps.user_deps, deps, name, call_id, used, most), *args)
     work = deps.effects.call(schema.function, args, kwargs, is_async=schema.is_async)
     value: Any = await deps.effects.task(tool_calls.inside(active, work))
     return value

@@ -34,8 +34,8 @@ async def sort_out(deps: RunDeps, calls: list[Call], answers: dict[str, ToolRetu
         if isinstance(settled, Call):
             run.append(settled)
         elif isinstance(settled, Pending):
-            still = deps.state.pending.get(call.part.tool_call_id)
-            deps.waiting.extend(still or (settled,))
+            still = deps.state.pending.get(call.part.tool_call_id, ())
+            deps.waiting.extend(still if settled in still else (settled,))
         else:
             answers[call.part.tool_call_id] = settled
     return run

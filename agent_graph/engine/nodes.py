@@ -98,6 +98,8 @@ class ModelRequest(BaseNode[RunState, RunDeps, FinalResult]):
             await enter(deps, entry)
             if deps.around is not None:
                 deps.around.count_request()
+        if deps.keeper is not None:
+            await deps.keeper.check()
         info = await request.prepare_request(deps, final=final or state.final_asked)
         model = deps.model
         deps.builder = out = ResponseBuilder(deps.sink, model_name=model.name, provider_name=model.provider)

@@ -61,9 +61,7 @@ def _attempt(deps: Handles, scope: str) -> Attempt:
     return attempt
 
 
-def _pending(
-    deps: Handles, tool_call_id: str, tool_name: str, question: str, adapter: TypeAdapter[Any]
-) -> Pending:
+def _pending(deps: Handles, tool_call_id: str, tool_name: str, question: str, adapter: TypeAdapter[Any]) -> Pending:
     started = deps.state.started.get(tool_call_id)
     return Pending(
         deps.run_id,

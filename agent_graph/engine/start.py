@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from pydantic_graph import BaseNode, End, GraphRunContext
@@ -19,14 +19,15 @@ from agent_graph.engine.plan import Keep, OnPending, Plan, RunDeps, active_call
 from agent_graph.engine.state import RunState, apply, fold
 from agent_graph.errors import CodecError, ConfigError, UnknownRun
 from agent_graph.journal import Journal, Lease
-from agent_graph.journal.entries import Entered, Parent, Record, Started
+from agent_graph.journal.entries import Ended, Entered, Parent, Record, Started
+from agent_graph.journal.memory import MemoryJournal
 from agent_graph.messages import FilePart, JsonValue, Message
 from agent_graph.model import Model, ModelSettings
-from agent_graph.pending import Confirm
+from agent_graph.pending import Confirm, Pending
 from agent_graph.text import clean_data, clean_json, clean_text
 from agent_graph.usage import UsageLimits
 
-__all__ = ['Opened', 'Order', 'PrivateJournal', 'captured', 'open_run', 'reopen_run', 'replay_run']
+__all__ = ['Opened', 'Order', 'PrivateJournal', 'captured', 'look_inside', 'open_run', 'reopen_run', 'replay_run']
 
 LEASE_SECONDS = 60.0
 """How long a run stays reserved for a driver that says nothing; see `agent_graph.engine.lease`."""
@@ -110,12 +111,25 @@ async def open_run(order: Order) -> Opened:
         journal.records += first
         lease = Lease(run_id, 'private', 1, 0.0)
     else:
-        lease = await journal.create(run_id, first, owner=_new_owner(), ttl=LEASE_SECONDS)
+        lease = await _create(journal, run_id, first)
     state = RunState(run_id)
     _take_captured(state)
     apply(state, entry)
     deps = _handles(order, Effects(journal, lease, state, 2), state, owner, private=private)
     return UserPrompt(entry.prompt), GraphRunContext(state=state, deps=deps)
+
+
+async def _create(journal: Journal, run_id: str, first: Sequence[Record]) -> Lease:
+    """Make the run; one whose caller was cancelled meanwhile is ended, not left behind as if it were running."""
+    if isinstance(journal, MemoryJournal):  # it never lets go of the loop, so no cancellation can come in between
+        return await journal.create(run_id, first, owner=_new_owner(), ttl=LEASE_SECONDS)
+    making = asyncio.ensure_future(journal.create(run_id, first, owner=_new_owner(), ttl=LEASE_SECONDS))
+    try:
+        return await asyncio.shield(making)
+    except asyncio.CancelledError:
+        lease = await making
+        await journal.append(run_id, (Record(2, now(), Ended('cancelled')),), epoch=lease.epoch)
+        raise
 
 
 def _journal_for(order: Order, owner: RunDeps | None) -> Journal | PrivateJournal:
@@ -173,12 +187,14 @@ async def reopen_run(order: Order, run_id: str, journal: Journal, *, owner: RunD
     A run that has ended, or that waits for an answer nobody gave, comes back at its `End`.
     """
     state = fold(run_id, await journal.load(run_id))
-    if state.ended is None and not (state.paused and not await _woken(state, journal)):
+    await look_inside(state, journal)
+    if state.ended is None and not (state.paused and order.on_pending is None and not await _woken(state, journal)):
         from agent_graph.engine.lease import take
 
         lease = await take(journal, run_id)
         records = await journal.load(run_id)
         state = fold(run_id, records)
+        await look_inside(state, journal)
         seq = records[-1].seq + 1
     else:
         lease, seq = Lease(run_id, '', 0, 0.0), 0
@@ -214,6 +230,31 @@ def replay_run(order: Order, records: Sequence[Record]) -> tuple[UserPrompt, Gra
     deps = _handles(order, ReplayEffects(records, state), state, None, private=True)
     deps.deadline = None
     return UserPrompt(state.prompt), GraphRunContext(state=state, deps=deps)
+
+
+async def look_inside(state: RunState, journal: Journal) -> None:
+    """What the runs inside tool calls wait for now, in place of what the outer run wrote down when it paused.
+
+    A process may die between the pause of an inner run and that of the run around it.
+    """
+    for call_id, group in list(state.pending.items()):
+        fresh: list[Pending] = []
+        for child in dict.fromkeys(_child(state.run_id, call_id, p.run_id) for p in group if p.path):
+            try:
+                inner = fold(child, await journal.load(child))
+            except UnknownRun:
+                continue
+            await look_inside(inner, journal)
+            if inner.paused:
+                fresh += [replace(p, path=(call_id, *p.path)) for p in inner.waiting]
+        if fresh:
+            state.pending[call_id] = (*(p for p in group if not p.path), *fresh)
+
+
+def _child(run_id: str, call_id: str, inner: str) -> str:
+    """The id of the run directly inside a call, of which `inner` is one or is inside of."""
+    head = f'{run_id}:{call_id}:'
+    return head + inner[len(head) :].split(':', 1)[0]
 
 
 async def _woken(state: RunState, journal: Journal) -> frozenset[str]:

@@ -236,6 +236,9 @@ def _count_retries(retries: dict[str, int], message: ToolMessage) -> None:
 
 def _call_started(state: RunState, entry: CallStarted) -> None:
     state.started[entry.tool_call_id] = entry
+    if state.pending or state.paused:
+        state.paused = False
+        state.pending.pop(entry.tool_call_id, None)
     if state.idle or state.decided:
         state.idle -= {entry.tool_call_id}
         state.decided.pop(entry.tool_call_id, None)
@@ -265,7 +268,7 @@ def _paused(state: RunState, entry: Paused) -> None:
     for pending in entry.pending:
         own = pending.path[0] if pending.path else pending.tool_call_id
         state.decided.pop(own, None)
-        if own in state.started and pending.reason != 'crash':
+        if own in state.started and (pending.path or pending.reason != 'crash'):
             state.idle |= {own}
         if not pending.path:
             pending = replace(pending, run_id=state.run_id)  # a fork's own, though the original wrote the entry

@@ -72,7 +72,7 @@ def look_at(
 
 def reserve(deps: RunDeps, ready: list[Call], answers: dict[str, ToolReturnPart]) -> list[Call]:
     """Reserve the calls against the limits; those that do not fit are answered, or `UsageLimitExceeded` is raised."""
-    if not deps.budget.bounded and deps.around is None:
+    if not deps.budget.bounded:
         return ready
     new = 0
     for call in ready:
@@ -80,8 +80,6 @@ def reserve(deps: RunDeps, ready: list[Call], answers: dict[str, ToolReturnPart]
     granted = deps.budget.reserve_calls(new)
     if granted < new:
         ready = _over_limit(deps, ready, granted, answers)
-    if deps.around is not None:
-        deps.around.count_calls(granted)
     return ready
 
 
@@ -208,9 +206,10 @@ async def _stop(deps: RunDeps, order: dict[asyncio.Task[ToolReturnPart | None], 
     try:
         await deps.effects.stop(set(pending))
     finally:
-        for task, call in order.items():
+        for task in order:
             if not task.cancelled():
                 task.exception()  # looked at, so that asyncio does not report it as forgotten
+        for call in order.values():
             if call.part.tool_call_id in deps.state.finished or call.part.tool_call_id not in deps.state.started:
                 continue
             answer = ToolReturnPart(call.part.tool_name, INTERRUPTED, call.part.tool_call_id, 'interrupted')
@@ -222,6 +221,10 @@ async def _one(deps: RunDeps, call: Call) -> ToolReturnPart | None:
     part, tool = call.part, call.tool
     call_id = part.tool_call_id
     await deps.effects.record(CallStarted(call_id, part.tool_name, call.sent, call.attempt))
+    if deps.keeper is not None:
+        await deps.keeper.check()
+    if deps.around is not None and call.attempt == 1:
+        deps.around.count_calls(1)
     if deps.sink is not None:
         await deps.sink(FunctionToolCallEvent, part=part)
     if deps.attempts:
@@ -265,12 +268,19 @@ async def _answer(deps: RunDeps, call: Call) -> ToolAnswer | tuple[Pending, ...]
     except ModelRetry as error:
         return ToolAnswer(ToolReturnPart(part.tool_name, clean_text(error.message), part.tool_call_id, 'retry'))
     except PauseSignal as signal:
-        return tuple([p if p.run_id == deps.run_id else replace(p, path=(call_id, *p.path)) for p in signal.pending])
+        return _below(deps, call_id, signal.pending)
+    except BaseExceptionGroup as group:  # two waits side by side in an asyncio.TaskGroup
+        waits, others = group.split(PauseSignal)
+        if waits is None or others is not None:
+            await _record_failure(deps, call, group)
+            raise failure(deps, f'tool {part.tool_name!r}', part, group) from group
+        return _below(deps, call_id, tuple(p for signal in _leaves(waits) for p in signal.pending))
     except ApprovalRequired as error:
-        pending = Pending(
-            deps.run_id, call_id, part.tool_name, part.args, question=error.question, attempt=call.attempt
-        )
-        return (pending,)
+        if not (call_id in deps.state.approved or deps.state.confirm == 'never'):
+            question = error.question
+            return (Pending(deps.run_id, call_id, part.tool_name, part.args, question=question, attempt=call.attempt),)
+        await _record_failure(deps, call, error)
+        raise failure(deps, f'tool {part.tool_name!r}', part, error) from error
     except ToolTimeout as error:
         text = f'The tool timed out after {error.seconds:g} s; its effects are unknown.'
         return ToolAnswer(ToolReturnPart(part.tool_name, text, part.tool_call_id, 'interrupted'))
@@ -281,7 +291,21 @@ async def _answer(deps: RunDeps, call: Call) -> ToolAnswer | tuple[Pending, ...]
         raise failure(deps, f'tool {part.tool_name!r}', part, error) from error
 
 
-def failure(deps: RunDeps, what: str, part: ToolCallPart, error: Exception) -> Exception:
+def _below(deps: RunDeps, call_id: str, pending: Sequence[Pending]) -> tuple[Pending, ...]:
+    """What a call waits for, seen from this run; of several questions of its own the first, for answers come in order."""
+    own = [p for p in pending if p.run_id == deps.run_id][:1]
+    inner = [replace(p, path=(call_id, *p.path)) for p in pending if p.run_id != deps.run_id]
+    return (*own, *inner)
+
+
+def _leaves(group: BaseExceptionGroup[PauseSignal]) -> list[PauseSignal]:
+    found: list[PauseSignal] = []
+    for error in group.exceptions:
+        found += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
+    return found
+
+
+def failure(deps: RunDeps, what: str, part: ToolCallPart, error: BaseException) -> Exception:
     """The error a run ends with because user code in a call raised `error`."""
     if isinstance(error, UsageLimitExceeded) and any(b is error.budget for b in deps.budget.chain()):
         return UsageLimitExceeded(str(error), limit=error.limit, budget=error.budget)
@@ -304,7 +328,7 @@ def _limit_around(deps: RunDeps, call: Call, error: Exception) -> ToolAnswer | N
     return ToolAnswer(ToolReturnPart(call.part.tool_name, LIMIT_INSIDE, call.part.tool_call_id, 'interrupted'))
 
 
-async def _record_failure(deps: RunDeps, call: Call, error: Exception) -> None:
+async def _record_failure(deps: RunDeps, call: Call, error: BaseException) -> None:
     text = f'The tool raised {type(error).__name__} and the run was stopped.'
     await deps.effects.record(
         _finished(call, ToolReturnPart(call.part.tool_name, text, call.part.tool_call_id, 'failed'))
@@ -329,7 +353,7 @@ def tool_context(deps: RunDeps, call: Call) -> RunContext[Any]:
     name, tool = call.part.tool_name, call.tool
     retries = deps.plan.retries if tool.retries is None else tool.retries
     state, call_id = deps.state, call.part.tool_call_id
-    approved = call_id in state.approved
+    approved = call_id in state.approved or state.confirm == 'never'
     return RunContext(deps.user_deps, deps, name, call_id, state.retries.get(name, 0), retries, approved=approved)
 
 

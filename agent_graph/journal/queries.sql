@@ -1,4 +1,4 @@
--- The statements of a journal. `-- :name` begins one; its text goes to the next such line.
+-- The statements of a journal. A line of two dashes, a colon and a name begins one; its text goes to the next such line.
 
 -- :head
 SELECT id, epoch, owner, expires, status,

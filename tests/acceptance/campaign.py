@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,9 +32,10 @@ WAYS: Sequence[Way] = ('run', 'text', 'events', 'iter')
 
 @dataclass(frozen=True)
 class Kill:
-    """One death: at place `at` (see `points.Points`), or from outside, `after` seconds after the start."""
+    """One death: at place `at` (of those that begin like `of`), or from outside, `after` seconds after the start."""
 
     at: int | None = None
+    of: str = ''
     after: float | None = None
     delay: float = 0.0
 
@@ -58,7 +59,7 @@ class Report:
 
 
 @contextmanager
-def scratch(on_disk: bool = False) -> Iterator[Path]:
+def scratch(on_disk: bool = False) -> Generator[Path]:
     """A folder. In memory if possible: what a kill leaves behind is the same there, and a flush costs nothing."""
     memory = Path('/dev/shm')
     there = memory if not on_disk and os.access(memory, os.W_OK) else None
@@ -76,26 +77,30 @@ class Campaign:
         self.report = Report()
         self._server = server
         self._folder = folder
-        self._wholes: dict[tuple[str, Way], tuple[dict[str, Any], float]] = {}
+        self._wholes: dict[str, tuple[dict[str, Any], float]] = {}
 
-    def whole(self, scenario: str, way: Way) -> tuple[dict[str, Any], float]:
-        """The end of a run that is left alone, and how many seconds its process lived."""
-        known = self._wholes.get((scenario, way))
+    def whole(self, scenario: str) -> tuple[dict[str, Any], float]:
+        """The end of a run that is left alone, and how many seconds its process lived. All ways have to come to it."""
+        known = self._wholes.get(scenario)
         if known is None:
             folder = self._new_folder()
             begun = time.monotonic()
-            code = self._server.do(Order(scenario, str(folder), way))
+            code = self._server.do(Order(scenario, str(folder)))
             assert code == 0, f'{scenario} failed without any kill'
             known = _read(folder / 'result'), time.monotonic() - begun
-            self._wholes[scenario, way] = known
+            self._wholes[scenario] = known
             shutil.rmtree(folder)
         return known
+
+    def count(self, scenario: str, of: str = '') -> int:
+        """How many places of these there are in a run that is left alone."""
+        return sum(place.startswith(of) for place in self.whole(scenario)[0]['passed'])
 
     def chain(self, scenario: str, way: Way, kills: Sequence[Kill], *, resume_by: Way | None = None) -> None:
         """One run, killed in one process after the other, then left alone; `resume_by` drives all but the first."""
         folder = self._new_folder()
         code = self._live(folder, scenario, way, kills, resume_by or way)
-        wrong = [f'exit code {code}'] if code else faults(self._evidence(folder, scenario, way))
+        wrong = [f'exit code {code}'] if code else faults(self._evidence(folder, scenario))
         if wrong:
             name = f'{scenario!r} begun by {way!r}, resumed by {resume_by or way!r}, {list(kills)}, in {folder}'
             self.report.failures.append('\n'.join([f'FAILED: {name}', *(f'  {fault}' for fault in wrong)]))
@@ -106,14 +111,14 @@ class Campaign:
         """What there is to judge after a chain, for those who judge themselves."""
         folder = self._new_folder()
         assert self._live(folder, scenario, way, kills, way) == 0
-        return self._evidence(folder, scenario, way)
+        return self._evidence(folder, scenario)
 
     def _live(self, folder: Path, scenario: str, way: Way, kills: Sequence[Kill], resume_by: Way) -> int:
         """The whole life of a run; returns how its last process ended."""
-        order = Order(scenario, str(folder), way, limits=self._limits(scenario, way))
+        order = Order(scenario, str(folder), way, limits=self._limits(scenario))
         code = 0
         for n, kill in enumerate([*kills, Kill()]):
-            code = self._one(replace(order, at=kill.at, delay=kill.delay), kill.after)
+            code = self._one(replace(order, at=kill.at, of=kill.of, delay=kill.delay), kill.after)
             self.report.resumes += n > 0
             if code != -signal.SIGKILL:
                 break
@@ -134,17 +139,17 @@ class Campaign:
         self.report.kills[AT_RANDOM] += code == -signal.SIGKILL
         return code
 
-    def _evidence(self, folder: Path, scenario: str, way: Way) -> Evidence:
+    def _evidence(self, folder: Path, scenario: str) -> Evidence:
         found = [_read(path) for path in sorted(folder.glob('found.*'))]
-        whole, _ = self.whole(scenario, way)
+        whole, _ = self.whole(scenario)
         lines = Ledger(folder / 'ledger').lines()
         return Evidence(found, _read(folder / 'result'), lines, whole, SCENARIOS[scenario].exact)
 
-    def _limits(self, scenario: str, way: Way) -> tuple[int, int, int] | None:
+    def _limits(self, scenario: str) -> tuple[int, int, int] | None:
         """Exactly what an undisturbed run uses: counting anything twice after a crash would go past it."""
         if not SCENARIOS[scenario].exact:
             return None
-        usage = self.whole(scenario, way)[0]['usage']
+        usage = self.whole(scenario)[0]['usage']
         return usage['requests'], usage['tool_calls'], usage['total_tokens']
 
     def _new_folder(self) -> Path:
@@ -163,19 +168,27 @@ def random_kill(chance: random.Random, places: int, seconds: float) -> Kill:
 
 
 def random_chains(
-    campaign: Campaign, chance: random.Random, kills: int, names: Sequence[str], say: Any = None
+    campaign: Campaign,
+    chance: random.Random,
+    kills: int,
+    names: Sequence[str],
+    say: Callable[[str], None] | None = None,
 ) -> None:
     """Kill random runs at random places and times until there were so many kills."""
     told = 0
     while (done := sum(campaign.report.kills.values())) < kills:
         scenario, way, resume_by = chance.choice(names), chance.choice(WAYS), chance.choice(WAYS)
-        whole, seconds = campaign.whole(scenario, way)
+        places, seconds = campaign.count(scenario), campaign.whole(scenario)[1]
         count = min(chance.choice((1, 1, 2, 3, 5)), kills - done)
-        chain = [random_kill(chance, len(whole['passed']), seconds) for _ in range(count)]
+        chain = [random_kill(chance, places, seconds) for _ in range(count)]
         campaign.chain(scenario, way, chain, resume_by=resume_by)
         if say is not None and done // 100 > told:
             told = done // 100
             say(f'{done} kills, {len(campaign.report.failures)} failures')
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -192,12 +205,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         campaign = Campaign(server, folder)
         names: list[str] = given.only or list(SCENARIOS)
         for scenario in names:
-            places = len(campaign.whole(scenario, 'run')[0]['passed'])
+            places = campaign.count(scenario)
             for place in range(1, places + 1):
                 if sum(campaign.report.kills.values()) < given.kills:
                     campaign.chain(scenario, 'run', [Kill(at=place, delay=chance.uniform(0, 0.003))])
-            print(f'{scenario}: killed at each of {places} places', flush=True)
-        random_chains(campaign, chance, given.kills, names, say=lambda text: print(text, flush=True))
+            _say(f'{scenario}: killed at each of {places} places')
+        random_chains(campaign, chance, given.kills, names, _say)
     print(campaign.report)
     print(f'seed {given.seed}, {time.monotonic() - begun:.0f} s')
     return 1 if campaign.report.failures else 0

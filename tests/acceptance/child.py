@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -37,7 +37,7 @@ Way: TypeAlias = Literal['run', 'text', 'events', 'iter']
 class Order:
     """What a process is to do, as JSON on its way there.
 
-    `at`: the place to die at, or to be stopped at with `stop`. `delay`, `ttl`: see `MarkedJournal`. `limits`: requests,
+    `at`, `of`: the place to die at (see `Points`), or to be stopped at with `stop`. `delay`, `ttl`: see `MarkedJournal`. `limits`: requests,
     tool calls and tokens the run may use. `attempt`: begin or resume once, at `moment` (of the monotonic clock) if given,
     and report how that ended, well or not.
     """
@@ -46,6 +46,7 @@ class Order:
     folder: str
     way: Way = 'run'
     at: int | None = None
+    of: str = ''
     stop: bool = False
     delay: float = 0.0
     ttl: float | None = None
@@ -56,11 +57,11 @@ class Order:
 
 
 @asynccontextmanager
-async def stage_for(order: Order) -> AsyncIterator[Stage]:
+async def stage_for(order: Order) -> AsyncGenerator[Stage]:
     """The journal and everything else in the order's folder."""
     folder = Path(order.folder)
     kind = signal.SIGSTOP if order.stop else signal.SIGKILL
-    points = Points(order.at, kind, folder / 'deaths')
+    points = Points(order.at, order.of, kind, folder / 'deaths')
     async with SQLiteJournal(folder / 'runs.db') as inner:
         journal = MarkedJournal(inner, points, delay=order.delay, ttl=order.ttl)
         yield Stage(journal, Ledger(folder / 'ledger'), points)
@@ -74,8 +75,7 @@ async def live(order: Order) -> None:
             await _attempt(order, stage, agent)
             return
         found = await facts_of(stage)
-        nth = len(list(Path(order.folder).glob('found.*')))
-        _write(Path(order.folder) / f'found.{nth:06}', found)
+        _write_next(Path(order.folder), 'found', found)
         result = await _to_end(order, stage, agent, begun=RUN_ID in found['runs'])
         _write(Path(order.folder) / order.name, await _outcome(stage, result))
 
@@ -218,6 +218,11 @@ async def _outcome(stage: Stage, result: RunResult[Any]) -> dict[str, Any]:
         'passed': stage.points.passed,
         **await facts_of(stage),
     }
+
+
+def _write_next(folder: Path, name: str, data: dict[str, Any]) -> None:
+    """Write a file beside those of the same name, numbered."""
+    _write(folder / f'{name}.{len(list(folder.glob(f"{name}.*"))):03}', data)
 
 
 def _write(path: Path, data: dict[str, Any]) -> None:

@@ -1,7 +1,8 @@
 """Where a process may be killed: places the code passes, counted, and a journal that has three at every write.
 
 A place is reached by calling `Points.reach` in the models and tools of a scenario, and in a `Journal` of the tests' own
-around the real one. The order of places is that of the program, so "die at place 17" is the same for every run of it.
+around the real one. Where calls run in parallel the order of places may differ a little from run to run; "the third
+write" is the third write all the same.
 """
 
 from __future__ import annotations
@@ -33,13 +34,17 @@ AT_MODEL = 'at the model'
 class Points:
     """Counts the places a process passes, and sends it `signal` at the one numbered `at` (from 1).
 
-    The names of the places are in `passed`; the last one is left in the file `deaths`, which outlives the process.
+    With `of`, only places whose names begin like this are numbered. The names are in `passed`; the last one is left in
+    the file `deaths`, which outlives the process.
     """
 
     at: int | None = None
+    of: str = ''
     signal: int = signal.SIGKILL
     deaths: Path | None = None
     passed: list[str] = field(default_factory=list[str])
+    _numbered: int = 0
+    _here: str = ''
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def reach(self, phase: str, what: str) -> None:
@@ -51,13 +56,17 @@ class Points:
         """Count a place; true if it is the one to stop at."""
         with self._lock:  # sync tools come here from their threads
             self.passed.append(f'{phase}: {what}')
-            return len(self.passed) == self.at
+            self._numbered += self.passed[-1].startswith(self.of)
+            if self._numbered != self.at or not self.passed[-1].startswith(self.of):
+                return False
+            self._here = self.passed[-1]
+            return True
 
     def strike(self) -> None:
         """Say where, and be killed or stopped here."""
         if self.deaths is not None:
             with self.deaths.open('a') as file:
-                file.write(f'{self.passed[(self.at or 0) - 1]}\n')
+                file.write(f'{self._here}\n')
         os.kill(os.getpid(), self.signal)
         while self.signal == signal.SIGKILL:
             time.sleep(1)

@@ -54,24 +54,16 @@ class Rivals:
         """A run whose first tool call was killed before its effect."""
         if self._left is None:
             self._left = self.new_folder()
-            place = self.places('meeting', f'{IN_TOOL}: fetch, before its effect')[0]
-            assert self._server.do(Order('meeting', str(self._left), at=place)) == -signal.SIGKILL
+            order = Order('meeting', str(self._left), at=1, of=IN_TOOL)
+            assert self._server.do(order) == -signal.SIGKILL
         copy = self.new_folder()
         shutil.copytree(self._left, copy, dirs_exist_ok=True)
         return copy
 
-    def places(self, scenario: str, name: str) -> list[int]:
-        """The numbers of the places whose names begin like this."""
-        folder = self.new_folder()
-        Ledger(folder / 'ledger').add('attempt', '', '')  # so that nobody waits for a rival
-        assert self._server.do(Order(scenario, str(folder))) == 0
-        passed = json.loads((folder / 'result').read_text())['passed']
-        return [n for n, place in enumerate(passed, 1) if place.startswith(name)]
-
-    def stopped(self, scenario: str, place: int) -> list[str]:
+    def stopped(self, scenario: str, at: int, of: str) -> list[str]:
         """A driver is stopped (SIGSTOP) for longer than its lease; another finishes the run; then the first goes on."""
         folder = self.new_folder()
-        order = Order(scenario, str(folder), at=place, stop=True, ttl=0.2, attempt='begin', name='stopped')
+        order = Order(scenario, str(folder), at=at, of=of, stop=True, ttl=0.2, attempt='begin', name='stopped')
         pid = self._server.launch(order)
         until(lambda: _state_of(pid) == 'T')
         until(lambda: self._taken_over(order))

@@ -149,7 +149,7 @@ def _meeting(stage: Stage) -> Agent[Any, Any]:
     async def meet(ctx: RunContext, n: int) -> str:
         stage.effect('meet', ctx.run_id, str(ctx.tool_call_id))
         async with asyncio.timeout(15):
-            while not any(line.what == 'attempt' for line in stage.ledger.lines()):
+            while not any(line.what == 'attempt' for line in stage.ledger.lines()):  # noqa: ASYNC110  in another process
                 await asyncio.sleep(0.002)
         return value('meet', n)
 

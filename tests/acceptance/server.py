@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -64,7 +64,7 @@ class ForkServer:
 
 
 @contextmanager
-def fork_server() -> Iterator[ForkServer]:
+def fork_server() -> Generator[ForkServer]:
     """A server for as long as the block lasts."""
     root = Path(__file__).parents[2]
     command = [sys.executable, '-m', 'tests.acceptance.server']

@@ -8,7 +8,6 @@ usage, ids, all against a run that was left alone.
 from __future__ import annotations
 
 import random
-import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,7 +15,7 @@ from dataclasses import replace
 import pytest
 
 from tests.acceptance.campaign import AT_RANDOM, WAYS, Campaign, Kill, random_chains, scratch
-from tests.acceptance.ledger import Ledger, Line
+from tests.acceptance.ledger import Line
 from tests.acceptance.points import AFTER_WRITE, AT_MODEL, BEFORE_WRITE, DURING_WRITE, IN_TOOL
 from tests.acceptance.scenarios import SCENARIOS
 from tests.acceptance.server import fork_server
@@ -41,40 +40,39 @@ def check(campaign: Campaign) -> None:
 
 def test_killed_before_every_write(campaign: Campaign) -> None:
     """Three steps with equal calls: between two writes there is one effect at most, so this is every order of things."""
-    places = [n for n, place in enumerate(campaign.whole('steps', 'run')[0]['passed'], 1) if BEFORE_WRITE in place]
-    before = campaign.report.kills[BEFORE_WRITE]
-    for place in places:
-        campaign.chain('steps', 'run', [Kill(at=place)])
+    writes, before = campaign.count('steps', BEFORE_WRITE), campaign.report.kills[BEFORE_WRITE]
+    for n in range(1, writes + 1):
+        campaign.chain('steps', 'run', [Kill(at=n, of=BEFORE_WRITE)])
     check(campaign)
-    assert len(places) > 15 and campaign.report.kills[BEFORE_WRITE] == before + len(places)
+    assert writes > 15 and campaign.report.kills[BEFORE_WRITE] == before + writes
 
 
 @pytest.mark.parametrize('phase', [DURING_WRITE, AFTER_WRITE, IN_TOOL, AT_MODEL])
 def test_killed_elsewhere(campaign: Campaign, phase: str) -> None:
     """A call for every rule, in parallel."""
-    places = [n for n, place in enumerate(campaign.whole('parallel', 'run')[0]['passed'], 1) if phase in place]
-    before = campaign.report.kills[phase]
-    for number, place in enumerate(places[::3]):
-        campaign.chain('parallel', 'run', [Kill(at=place, delay=DELAYS[number % 3])])
+    there, before = campaign.count('parallel', phase), campaign.report.kills[phase]
+    chosen = range(1, there + 1, 4)
+    for n in chosen:
+        campaign.chain('parallel', 'run', [Kill(at=n, of=phase, delay=DELAYS[n % 3])])
     check(campaign)
-    assert campaign.report.kills[phase] == before + len(places[::3]) > before
+    assert campaign.report.kills[phase] == before + len(chosen) > before
 
 
 @pytest.mark.parametrize('scenario', list(SCENARIOS))
 def test_killed_again_and_again(campaign: Campaign, scenario: str) -> None:
-    """Once in the first process, twice more in those that go on, whatever way it is driven."""
+    """In the first process and in those that go on, whatever way it is driven."""
     chance = random.Random(scenario)
-    places = len(campaign.whole(scenario, 'run')[0]['passed'])
+    places = campaign.count(scenario)
     for number, way in enumerate(WAYS):
         first = (places * number + chance.randint(1, places)) // len(WAYS)
-        later = [Kill(at=chance.randint(2, places // 2), delay=chance.choice(DELAYS)) for _ in range(2)]
+        later = [Kill(at=chance.randint(2, places // 2), delay=chance.choice(DELAYS)) for _ in range(number % 2)]
         campaign.chain(scenario, way, [Kill(at=max(first, 1)), *later], resume_by=WAYS[number - 1])
     check(campaign)
 
 
 def test_killed_at_random_times(campaign: Campaign) -> None:
     chance, before = random.Random(20), sum(campaign.report.kills.values())
-    random_chains(campaign, chance, before + 10, list(SCENARIOS))
+    random_chains(campaign, chance, before + 6, list(SCENARIOS))
     check(campaign)
     assert campaign.report.kills[AT_RANDOM] > 0
     print(campaign.report)
@@ -85,10 +83,9 @@ def test_killed_at_random_times(campaign: Campaign) -> None:
 
 @pytest.fixture(scope='module')
 def evidence(campaign: Campaign) -> Evidence:
-    """A run that was killed with a finished call and one in flight of every rule, and has nothing wrong with it."""
-    place = campaign.whole('parallel', 'run')[0]['passed'].index(f'{BEFORE_WRITE}: CallFinished') + 3
-    kept = campaign.evidence('parallel', 'run', [Kill(at=place + 1)])
-    assert kept.found[1]['runs']['run']['finished'] and faults(kept) == []
+    """A run that was killed when all its calls had been started, and has nothing wrong with it."""
+    kept = campaign.evidence('parallel', 'run', [Kill(at=5, of=f'{AFTER_WRITE}: CallStarted')])
+    assert len(kept.found[1]['runs']['run']['attempts']) == 5 and faults(kept) == []
     return kept
 
 
@@ -103,7 +100,7 @@ def test_the_judge_notices_one_effect_too_many(evidence: Evidence, tool_name: st
 
 @pytest.mark.parametrize('what', ['output', 'usage', 'step', 'run_id', 'status', 'valid', 'stored', 'messages', 'runs'])
 def test_the_judge_notices_another_end(evidence: Evidence, what: str) -> None:
-    wrong = {'messages': evidence.end['messages'][:-1], 'runs': {}}
+    wrong: dict[str, object] = {'messages': evidence.end['messages'][:-1], 'runs': {}}
     assert faults(replace(evidence, end={**evidence.end, what: wrong.get(what)}))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from tests.acceptance.ledger import Line, count
@@ -78,7 +79,7 @@ def _done_is_done(moment: Facts, evidence: Evidence) -> Iterator[str]:
 def _one_at_a_time(moments: Sequence[Facts], lines: list[Line]) -> Iterator[str]:
     """No process does a thing twice."""
     starts = [moment['lines'] for moment in moments]
-    for start, end in zip(starts, starts[1:], strict=False):
+    for start, end in pairwise(starts):
         for line, times in count(lines[start:end]).items():
             if times > 1 and line.what != 'verdict':
                 yield f'{line}: {times} times in one process'

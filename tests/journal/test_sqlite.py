@@ -19,8 +19,8 @@ from typing import Any, Literal
 
 import pytest
 
-from agent_graph.errors import CodecError, ConfigError, JournalConflict, JournalError, JournalUnavailable
-from agent_graph.journal import CallFinished, Ended, Entered, Record, Started
+from agent_graph.errors import CodecError, ConfigError, JournalConflict, JournalError, JournalUnavailable, RunExists
+from agent_graph.journal import CallFinished, Ended, Entered, Lease, Record, Started
 from agent_graph.journal.database import Database
 from agent_graph.journal.sqlite import SQLiteJournal
 from agent_graph.messages import ToolMessage, ToolReturnPart
@@ -203,12 +203,34 @@ def commits(path: Path) -> int:
 
 def test_waiting_writes_are_committed_together(path: Path) -> None:
     async def main(journal: SQLiteJournal) -> None:
+        await journal.create('r', first(), owner='me', ttl=TTL)
+        before = commits(path)
         await asyncio.gather(*(journal.create(f'r{n}', first(), owner='me', ttl=TTL) for n in range(100)))
+        assert commits(path) - before <= 20
         before = commits(path)
         await asyncio.gather(*(journal.append(f'r{n}', step(2, 10), epoch=1) for n in range(100)))
         assert commits(path) - before <= 20
         await journal.append('r0', step(3, 10), epoch=1)
-        assert sum(run.last_seq for run in await journal.runs()) == 201
+        assert sum(run.last_seq for run in await journal.runs()) == 202
+
+    drive(path, main)
+
+
+def test_writes_of_one_run_in_one_group(path: Path) -> None:
+    async def main(journal: SQLiteJournal) -> None:
+        end, more = [Record(2, 2.0, Ended('completed'))], step(3)
+        lease, *results = await asyncio.gather(
+            journal.create('r', first(), owner='me', ttl=TTL),
+            journal.append('r', end, epoch=1),
+            journal.append('r', end, epoch=1),
+            journal.append('r', more, epoch=1),
+            journal.create('r', first(), owner='you', ttl=TTL),
+            return_exceptions=True,
+        )
+        assert isinstance(lease, Lease)
+        assert [type(result) for result in results] == [type(None), JournalConflict, type(None), RunExists]
+        assert await journal.load('r') == [*first(), *end, *more]
+        assert (await journal.info('r')).status == 'running'
 
     drive(path, main)
 

@@ -136,8 +136,7 @@ def _give(command: _Command) -> None:
     if command.target is not None:
         _go_on(command, command.target)
         return
-    stored, pending = with_journal(command.journal, lambda journal: _record(journal, command))
-    run_id, left = stored.info.run_id, with_journal(command.journal, lambda journal: _left(journal, stored.info.run_id))
+    run_id, pending, left = with_journal(command.journal, lambda journal: _record(journal, command))
     if command.as_json:
         told = {'run_id': run_id, 'tool_call_id': pending.tool_call_id, 'path': pending.path, 'answer': command.verb}
         write_json({**told, 'pending': left})
@@ -152,15 +151,13 @@ async def _find(journal: Journal, command: _Command) -> tuple[Stored, Pending]:
     return stored, find_call(await still_waiting(journal, state), command.call, answered)
 
 
-async def _record(journal: Journal, command: _Command) -> tuple[Stored, Pending]:
+async def _record(journal: Journal, command: _Command) -> tuple[str, Pending, tuple[Pending, ...]]:
+    """The run, what was answered, and what still waits."""
     stored, pending = await _find(journal, command)
     given = given_answer(command.verb, pending, text=command.text, args=command.args)
     await record_answers(stored.state, None, journal, {pending: given})
-    return stored, pending
-
-
-async def _left(journal: Journal, run_id: str) -> tuple[Pending, ...]:
-    return await still_waiting(journal, (await read_run(journal, run_id)).state)
+    run_id = stored.info.run_id
+    return run_id, pending, await still_waiting(journal, (await read_run(journal, run_id)).state)
 
 
 def _say(command: _Command, run_id: str, pending: Pending, left: Sequence[Pending]) -> None:

@@ -61,7 +61,7 @@ def fork(
     Exit codes: 0 made; 2 no such run or entry, a FILE that cannot be read, or a journal that cannot be used.
     """
     change = None if edit is None else read_edit(edit)
-    point = int(at) if at is not None and at.isdigit() else at
+    point = int(at) if at is not None and at.isascii() and at.isdecimal() else at
     made = with_journal(journal, lambda opened: _fork(opened, run, point, change, new_id))
     if as_json:
         write_json(info_data(made))

@@ -58,4 +58,4 @@ async def _inner_waits(journal: Journal, pending: Pending) -> bool:
         inner = fold(pending.run_id, await journal.load(pending.run_id))
     except UnknownRun:
         return True
-    return any(pending.tool_call_id in (p.tool_call_id, *p.path[:1]) for p in inner.waiting)
+    return pending.tool_call_id in inner.pending
