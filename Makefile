@@ -19,7 +19,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all check lint format types layers docs bench clean
+.PHONY: help demo test test-all check lint format types layers docs bench crash crash-demo clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,12 @@ docs: $(VENV)/.dev  ## Build the documentation into docs/_build/html
 
 bench: $(VENV)/.test  ## What the engine costs, beside hand-written loops
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+crash-demo: $(VENV)/.demo  ## See a run survive two kill -9
+	$(BIN)/python examples/crash_demo.py
+
+crash: $(VENV)/.test  ## Kill runs a thousand times, at every place and at random, and judge each (minutes)
+	$(BIN)/python -m tests.acceptance $(CRASH_ARGS)
 
 clean:  ## Remove what the other commands made
 	rm -rf .venv .venv-* build dist docs/_build .pytest_cache .ruff_cache .hypothesis .import_linter_cache

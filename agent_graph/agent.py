@@ -16,7 +16,7 @@ from agent_graph.engine.plan import EndStrategy, Instructions, OnPending, Plan
 from agent_graph.engine.start import Order, captured, look_inside, open_run, reopen_run
 from agent_graph.engine.state import fold
 from agent_graph.engine.stream import EventReader
-from agent_graph.errors import ConfigError, JournalError
+from agent_graph.errors import ConfigError, JournalError, RunExists
 from agent_graph.journal import Journal, Record
 from agent_graph.journal.memory import MemoryJournal
 from agent_graph.messages import FilePart, JsonValue, Message
@@ -457,7 +457,10 @@ class Agent(Generic[Deps, Output]):
         if self._waiting is None:
             self._waiting = MemoryJournal()
         await self._forget_ended()
-        lease = await self._waiting.create(run_id, records, owner='waiting', ttl=0.0)
+        try:
+            lease = await self._waiting.create(run_id, records, owner='waiting', ttl=0.0)
+        except RunExists:  # kept before, when a run inside it waited
+            return
         await self._waiting.release(lease)
 
     async def _forget_ended(self) -> None:

@@ -18,11 +18,11 @@ from agent_graph.engine import ending
 from agent_graph.engine.channel import EventQueue
 from agent_graph.engine.graph import AGENT_EDGES, AGENT_GRAPH, Edges, edges_of
 from agent_graph.engine.nodes import FinalResult
-from agent_graph.engine.plan import RunDeps
+from agent_graph.engine.plan import Handles, RunDeps
 from agent_graph.engine.state import RunState
 from agent_graph.errors import ConfigError, GraphError, RunCancelled
 from agent_graph.events import RunStarted
-from agent_graph.journal.entries import Enqueued
+from agent_graph.journal.entries import Enqueued, Paused
 from agent_graph.messages import JsonValue, Message, UserMessage
 from agent_graph.pending import PauseSignal, Pending
 from agent_graph.text import clean_data
@@ -206,7 +206,14 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
         result = self.result
         if result is None:  # drained
             return RunResult(cast('Output', None), self.ctx.state, 'paused', ())
-        if result.status == 'paused' and self.ctx.deps.around is not None:
+        deps = self.ctx.deps
+        if result.status == 'paused' and deps.around is not None:
+            owner = cast('Handles', deps.around.owner)
+            if owner.keeper is None and deps.keeper is not None:
+                raise ConfigError(
+                    f'run {self.run_id} waits inside a tool of run {owner.run_id}, which has no journal to wait in; give the '
+                    'outer agent a journal, or resume the inner run by itself'
+                )
             raise PauseSignal(result.pending)
         return result
 
@@ -262,8 +269,11 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
             deps.driver, deps.driven = asyncio.current_task(), True
         try:
             node = self.next_node
+            if node.__class__ is End:
+                await ending.show_standing(deps)
             while node.__class__ is not End:
                 if deps.drain_asked:
+                    await ending.keep(deps)
                     return FinalResult(None)
                 node = await self.next()
             return node.data  # pyright: ignore
@@ -293,7 +303,10 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
         made = UserMessage(message) if isinstance(message, str) else message
         if self.ctx.state.ended is not None:
             raise self._refusal(self.next_node)
-        await self.ctx.deps.effects.record(Enqueued(clean_data(made)))
+        state = self.ctx.state
+        # The newest entry says how a run stands: one that waits goes on waiting.
+        still = Paused(state.waiting, state.inside) if state.paused else None
+        await self.ctx.deps.effects.record(Enqueued(clean_data(made)), still)
 
     async def _end(self, final: FinalResult) -> None:
         deps = self.ctx.deps

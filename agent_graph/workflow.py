@@ -103,9 +103,9 @@ async def run_graph(
     """
     from agent_graph.engine.graph_data import GraphData, begin
 
-    data = GraphData(graph, type(state))
+    data = GraphData(graph, graph.state_type)
     handles = await begin(data, start, state, deps, journal, run_id, usage_limits, on_pending)
-    return await _walk(graph, data, start, state, deps, handles, entered=False)
+    return await _walk(graph, data, start, state, deps, handles, entered=True)
 
 
 async def resume_graph(
@@ -140,7 +140,7 @@ async def _walk(
     *,
     entered: bool,
 ) -> GraphResult[EndT, StateT]:
-    from agent_graph.engine.graph_data import end, enter, pause
+    from agent_graph.engine.graph_data import end, enter, fail, pause
 
     ctx: GraphContext[StateT, DepsT] = GraphContext(state=state, deps=deps, handles=handles)
     run: GraphRun[StateT, DepsT, EndT] = GraphRun(graph, start, ctx)
@@ -150,13 +150,17 @@ async def _walk(
             ctx.scope = await enter(data, handles, node, state, entered=entered)
             entered = False
             await asyncio.create_task(_inside(handles, ctx, run))
-        await end(handles, node.data)
+        await end(data, handles, node.data, state)
         return GraphResult(node.data, state, handles.run_id, 'completed', usage=handles.usage)
     except PauseSignal as signal:
-        pending = await pause(handles, ctx.scope, signal)
+        try:
+            pending = await pause(handles, ctx.scope, signal)
+        except ConfigError as error:
+            await fail(handles, error)
+            raise
         return GraphResult(cast('EndT', None), state, handles.run_id, 'paused', pending, handles.usage)
     except BaseException as error:
-        await end(handles, None, error=error)
+        await fail(handles, error)
         raise
     finally:
         handles.driver = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -22,11 +23,21 @@ __all__ = ['cancel_run', 'check_change', 'record_answers']
 
 async def check_change(state: RunState, plan: Plan, on_change: str | Callable[[list[str]], bool]) -> None:
     """Refuse to go on with an agent that is not what it was, unless that was allowed."""
+    if state.at is not None and state.at.data is not None:
+        raise ConfigError(f'run {state.run_id} is a run of the graph {state.agent!r}; go on with it by resume_graph')
     found = changes(state.fingerprint, plan.fingerprint())
     if not found or on_change == 'continue':
         return
-    if callable(on_change) and on_change(found):
-        return
+    if callable(on_change):
+        allowed: Any = on_change(found)
+        if inspect.isawaitable(allowed):
+            allowed = await allowed
+        if allowed is True:
+            return
+    elif on_change != 'refuse':
+        raise ConfigError(
+            f"on_change={on_change!r} is unknown; use 'refuse', 'continue' or a function that returns True"
+        )
     raise ConfigError(
         f'run {state.run_id} was begun by another version of the agent: {"; ".join(found)}. Pass on_change="continue" to go '
         'on all the same, or a function that decides'

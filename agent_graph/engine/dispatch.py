@@ -157,7 +157,7 @@ async def _handle_calls(
         # A call may wait if its tool says so; one that was started, answered or denied before comes back after a stop.
         gated = plan.gated or state.started or state.pending or state.denied or state.confirm == 'always'
         ready = tool_calls.look_at(deps, functions, answers, hold=bool(gated))
-        deps.waiting = []
+        deps.waiting, deps.waiting_inside = [], []
         if gated and ready:
             ready = await _sort_out(deps, ready, answers)
         if deps.sink is not None:

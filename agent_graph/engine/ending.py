@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import fields, replace
 from typing import Any, Literal, cast
 
-from agent_graph.engine.plan import RunDeps
+from agent_graph.engine.plan import Handles, RunDeps
 from agent_graph.engine.response import normalise, salvage
 from agent_graph.engine.state import RunState, fold, is_sendable
 from agent_graph.errors import CodecError, JournalConflict, JournalError, RunCancelled, RunError, UsageLimitExceeded
@@ -17,8 +17,9 @@ from agent_graph.messages import AssistantMessage, ToolMessage
 from agent_graph.messages.history import answer
 from agent_graph.pending import Pending
 from agent_graph.text import clean_text
+from agent_graph.usage import NO_USAGE
 
-__all__ = ['cancelled', 'complete', 'failed', 'fill', 'in_time', 'lost', 'pause', 'stop']
+__all__ = ['cancelled', 'complete', 'failed', 'fill', 'in_time', 'keep', 'lost', 'pause', 'show_standing', 'stop']
 
 
 async def in_time(deps: RunDeps, node: Any, ctx: Any, deadline: float) -> Any:
@@ -113,9 +114,10 @@ async def complete(
 
 async def pause(deps: RunDeps, pending: tuple[Pending, ...]) -> None:
     """Record what the run waits for, and give it free: no process has to stay."""
-    await deps.effects.record(Paused(pending))
+    usage = sum((u for u, _ in deps.waiting_inside), NO_USAGE) if deps.waiting_inside else None
+    await deps.effects.record(Paused(pending, usage))
     if deps.keep is not None:
-        await deps.keep(deps.run_id, await deps.effects.journal.load(deps.run_id))
+        await keep(deps)
     if deps.keeper is not None:
         deps.keeper.stop()
     await deps.effects.release()
@@ -124,6 +126,25 @@ async def pause(deps: RunDeps, pending: tuple[Pending, ...]) -> None:
         await deps.sink(RunEnded, status='paused')
     if deps.tracing is not None:
         deps.tracing.end('paused', deps.state.usage, None)
+
+
+async def keep(deps: Handles) -> None:
+    """Hand over a run that has no journal, with the runs made inside its tools: it can be resumed in this process."""
+    if deps.keep is None:
+        return
+    for inner in deps.inner:
+        await keep(inner)
+    await deps.keep(deps.run_id, await deps.effects.journal.load(deps.run_id))
+
+
+async def show_standing(deps: RunDeps) -> None:
+    """Tell a reader how a run stands that has nothing to do: it waits, or has ended."""
+    if deps.sink is None:
+        return
+    ended = deps.state.ended
+    if ended is None:
+        await deps.sink(RunPaused, pending=deps.state.waiting)
+    await deps.sink(RunEnded, status='paused' if ended is None else ended.status, error=ended and ended.error)
 
 
 async def stop(deps: RunDeps, status: Literal['failed', 'cancelled'], error: BaseException | None) -> None:

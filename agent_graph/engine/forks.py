@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, cast
 
 from agent_graph.engine.effects import new_run_id, now
 from agent_graph.engine.lease import new_owner
+from agent_graph.engine.response import normalise
 from agent_graph.engine.start import LEASE_SECONDS
 from agent_graph.engine.state import RunState, fold
-from agent_graph.errors import ConfigError
+from agent_graph.errors import ConfigError, JournalError
 from agent_graph.journal import Journal
 from agent_graph.journal.entries import Edited, Ended, Entered, Entry, Record
-from agent_graph.messages import AssistantMessage, Message, ToolMessage, UserMessage, repair
-from agent_graph.text import clean_data
+from agent_graph.messages import (
+    AssistantMessage,
+    JsonValue,
+    Message,
+    SystemMessage,
+    ToolMessage,
+    UserMessage,
+    repair,
+)
+from agent_graph.text import clean_data, json_form
+from agent_graph.usage import UsageLimits
 
 __all__ = ['fork_run']
 
@@ -36,69 +47,111 @@ async def fork_run(
     point = _point(run_id, records, at)
     more: list[Entry] = []
     if replacement is not None:
-        point, entry = _replaced(records, point, replacement)
+        point, entry = _replaced(run_id, records, point, replacement)
         more.append(entry)
+    elif _is_cut_off(records[point - 1]):
+        raise ConfigError(
+            f'entry {point} of run {run_id} is a response that was cut off; fork before it, at {point - 1}, or replace it'
+        )
     if edit is not None:
         if point < 1:
             raise ConfigError('edit and replace cannot both stand before the first entry; pass one of them')
-        more += _edited(fold(run_id, records[:point]), edit)
+        more += await _edited(fold(run_id, records[:point]), edit)
     made = new_id or new_run_id()
     lease = await journal.fork(run_id, made, at=point, owner=new_owner(), ttl=LEASE_SECONDS)
     if more:
         at_time = now()
-        await journal.append(made, [Record(point + i, at_time, e) for i, e in enumerate(more, 1)], epoch=lease.epoch)
+        new = [Record(point + i, at_time, e) for i, e in enumerate(more, 1)]
+        try:
+            await journal.append(made, new, epoch=lease.epoch)
+        except JournalError:
+            await journal.delete(made)
+            raise
     await journal.release(lease)
     return made
 
 
-def _point(run_id: str, records: Sequence[Record], at: int | str | None) -> int:
-    """The entry to fork after: a number, the last entry of a node by name, or the newest that does not end the run."""
+def _point(run_id: str, records: Sequence[Record], at: object) -> int:
+    """The entry to fork after: a number, the last entry of a node by name, or the newest that does not end the run.
+
+    Neither of the latter two is a response that was cut off: it is no step the run could go on from.
+    """
     if at is None:
-        last = records[-1]
-        return last.seq - 1 if isinstance(last.entry, Ended) else last.seq
+        return next(r.seq for r in reversed(records) if not isinstance(r.entry, Ended) and not _is_cut_off(r))
     if isinstance(at, str):
-        seqs = [r.seq for r in records if isinstance(r.entry, Entered) and r.entry.node == at]
-        if not seqs:
-            nodes = list(dict.fromkeys(r.entry.node for r in records if isinstance(r.entry, Entered)))
+        nodes = {r.entry.node: r.seq for r in records if isinstance(r.entry, Entered) and not _is_cut_off(r)}
+        if at not in nodes:
             raise ConfigError(f'run {run_id} never entered a node {at!r}; it entered: {", ".join(nodes)}')
-        return seqs[-1]
-    if not 1 <= at <= records[-1].seq:
+        return nodes[at]
+    if not isinstance(at, int) or isinstance(at, bool) or not 1 <= at <= records[-1].seq:
         raise ConfigError(f'run {run_id} has no entry {at!r}; its entries are 1 to {records[-1].seq}')
     if isinstance(records[at - 1].entry, Ended):
         raise ConfigError(f'entry {at} ends run {run_id}; fork at an earlier one, up to {at - 1}')
     return at
 
 
-def _replaced(records: Sequence[Record], point: int, message: Message) -> tuple[int, Entered]:
+def _is_cut_off(record: Record) -> bool:
+    entry = record.entry
+    return isinstance(entry, Entered) and entry.response is not None and entry.response.interrupted
+
+
+def _replaced(run_id: str, records: Sequence[Record], point: int, message: Message) -> tuple[int, Entered]:
     """Share everything before the node entered at `point`, and enter it with another message."""
     entry = records[point - 1].entry
     if isinstance(entry, Entered) and entry.node == 'ModelRequest' and isinstance(message, UserMessage | ToolMessage):
         return point - 1, replace(entry, message=clean_data(message))
     if isinstance(entry, Entered) and entry.response is not None and isinstance(message, AssistantMessage):
-        return point - 1, replace(entry, response=clean_data(message))
+        return point - 1, replace(entry, response=normalise(message, fold(run_id, records[: point - 1])))
     raise ConfigError(
         f'{type(message).__name__} cannot replace what entry {point} brought ({getattr(entry, "node", entry.kind)}); a '
         'ModelRequest takes a UserMessage or ToolMessage, a HandleResponse an AssistantMessage'
     )
 
 
-def _edited(state: RunState, edit: Callable[[RunState], Any]) -> list[Entry]:
+async def _edited(state: RunState, edit: Callable[[RunState], Any]) -> list[Entry]:
     """What `edit` changed in (or returned instead of) a copy of the state, as one entry."""
-    before = copy.deepcopy(state)
-    given = edit(state)
-    after = state if given is None else given
+    # A copy of everything: a journal in memory holds these very objects.
+    copied = copy.deepcopy(state)
+    given = edit(copied)
+    if inspect.isawaitable(given):
+        given = await given
+    after = copied if given is None else given
     if not isinstance(after, RunState):
         raise ConfigError(f'edit returned {given!r}; change the state it is given, or return a RunState')
-    changed = [f.name for f in fields(RunState) if getattr(before, f.name) != getattr(after, f.name)]
+    changed = [f.name for f in fields(RunState) if getattr(state, f.name) != getattr(after, f.name)]
     refused = [name for name in changed if name not in _EDITABLE]
     if refused:
         raise ConfigError(f'edit changed {", ".join(refused)}; a fork may change: {", ".join(_EDITABLE)}')
     if not changed:
         return []
-    values: dict[str, Any] = {name: clean_data(getattr(after, name)) for name in changed}
-    if 'messages' in values:
-        values['messages'] = tuple(_repaired(after, list(values['messages'])))
-    return [Edited(**values)]
+    checked = {'messages': _messages, 'metadata': _metadata, 'limits': _limits}
+    return [Edited(**{name: checked[name](after) for name in changed})]
+
+
+def _messages(state: RunState) -> tuple[Message, ...]:
+    given: Any = state.messages
+    kinds = SystemMessage | UserMessage | AssistantMessage | ToolMessage
+    if not isinstance(given, list | tuple) or not all(isinstance(m, kinds) for m in cast('Sequence[Any]', given)):
+        raise ConfigError(f'edit made messages {given!r}; a fork needs a list of messages')
+    return tuple(_repaired(state, clean_data(list(cast('Sequence[Message]', given)))))
+
+
+def _metadata(state: RunState) -> dict[str, JsonValue]:
+    given: Any = {} if state.metadata is None else state.metadata
+    try:
+        made: Any = json_form(given)
+    except ValueError as error:
+        raise ConfigError(f'edit made metadata {given!r}, which has no JSON form: {error}') from error
+    if not isinstance(made, dict):
+        raise ConfigError(f'edit made metadata {given!r}; it is a dict, or None')
+    return cast('dict[str, JsonValue]', made)
+
+
+def _limits(state: RunState) -> UsageLimits:
+    given: Any = UsageLimits() if state.limits is None else state.limits
+    if not isinstance(given, UsageLimits):
+        raise ConfigError(f'edit made limits {given!r}; pass UsageLimits(...), or None for no limits')
+    return given
 
 
 def _repaired(state: RunState, messages: list[Message]) -> list[Message]:

@@ -8,26 +8,26 @@ from dataclasses import dataclass, is_dataclass
 from typing import Any, cast
 
 from pydantic import TypeAdapter
-from pydantic_core import PydanticSerializationError
 from pydantic_graph import BaseNode, Graph
 from pydantic_graph.step import NodeStep
 
 from agent_graph.engine.budget import Budget
 from agent_graph.engine.channel import Sink
 from agent_graph.engine.effects import Effects, RunStore, new_run_id, now
+from agent_graph.engine.fidelity import loss
 from agent_graph.engine.lease import Keeper, new_owner, take
 from agent_graph.engine.plan import Handles, OnPending
-from agent_graph.engine.start import LEASE_SECONDS, PrivateJournal
+from agent_graph.engine.start import LEASE_SECONDS, PrivateJournal, look_inside
 from agent_graph.engine.state import RunState, apply, fold
 from agent_graph.errors import CodecError, ConfigError, JournalError
 from agent_graph.journal import Journal, Lease
 from agent_graph.journal.entries import Ended, Entered, Paused, Record, Started
 from agent_graph.messages import JsonValue
 from agent_graph.pending import PauseSignal, Pending
-from agent_graph.text import clean_data, clean_json, clean_text, json_form
+from agent_graph.text import clean_data, clean_text, json_form
 from agent_graph.usage import Spend, Usage, UsageLimits
 
-__all__ = ['GraphData', 'Reopened', 'begin', 'end', 'enter', 'pause', 'reopen']
+__all__ = ['GraphData', 'Reopened', 'begin', 'end', 'enter', 'fail', 'pause', 'reopen']
 
 
 class GraphData:
@@ -55,6 +55,13 @@ class GraphData:
     def dump_state(self, state: Any) -> JsonValue:
         """The state as JSON data."""
         return _dump(self.state, state, 'the state')
+
+    def dump_output(self, output: Any) -> tuple[bool, JsonValue]:
+        """Whether the output can be stored, and its stored form."""
+        try:
+            return True, _dump(self.output, output, 'the output')
+        except ConfigError:
+            return False, None
 
     def load_node(self, name: str, data: JsonValue) -> Any:
         """The node that was entered."""
@@ -87,9 +94,18 @@ def _adapter(target: Any, what: str) -> TypeAdapter[Any]:
 
 def _dump(adapter: TypeAdapter[Any], value: Any, what: str) -> JsonValue:
     try:
-        return clean_json(adapter.dump_python(value, mode='json'))
-    except (PydanticSerializationError, ValueError) as error:
+        data: JsonValue = json_form(adapter.dump_python(value, mode='json', by_alias=True, warnings=False))
+    except Exception as error:  # a value of another type than declared fails in many ways
         raise ConfigError(f'{what} cannot be stored: {error}; {value!r} has something JSON cannot hold') from error
+    try:
+        found = loss(value, _load(adapter, data, what), what)
+    except CodecError as error:
+        raise ConfigError(
+            f'{what} cannot be stored: {value!r} is not of the type it is declared as. {error}'
+        ) from error
+    if found is not None:
+        raise ConfigError(f'{what} cannot be stored: {found}; declare the types of what it holds exactly')
+    return data
 
 
 def _load(adapter: TypeAdapter[Any], data: JsonValue, what: str) -> Any:
@@ -110,19 +126,20 @@ async def begin(
     on_pending: OnPending | None,
 ) -> Handles:
     """Record the start of a run of a graph."""
-    data.dump_node(start)
-    data.dump_state(state)
-    run = RunState(run_id or new_run_id())
-    entry = Started(data.graph.name or 'graph', limits=limits)
-    first = [Record(1, now(), entry)]
+    node, data.last = data.dump_node(start), data.dump_state(state)
+    run, at = RunState(run_id or new_run_id()), now()
+    # In one commit: a run without its first node could not be resumed.
+    entered = Entered(start.get_node_id(), data={'node': node, 'state': data.last})
+    first = [Record(1, at, Started(data.graph.name or 'graph', limits=limits)), Record(2, at, entered)]
     store: RunStore
     if journal is None:
         store, lease = PrivateJournal(), Lease(run.run_id, 'private', 1, 0.0)
         await store.append(run.run_id, first, epoch=1)
     else:
         store, lease = journal, await journal.create(run.run_id, first, owner=new_owner(), ttl=LEASE_SECONDS)
-    apply(run, entry)
-    return _handles(run, Effects(store, lease, run, 2), deps, on_pending, keep=journal is not None)
+    for record in first:
+        apply(run, record.entry)
+    return _handles(run, Effects(store, lease, run, 3), deps, on_pending, keep=journal is not None)
 
 
 def _handles(run: RunState, effects: Effects, deps: Any, on_pending: OnPending | None, *, keep: bool) -> Handles:
@@ -162,35 +179,50 @@ async def reopen(
     on_pending: OnPending | None,
 ) -> Reopened:
     """Find a stored run and take it over, unless it has ended or waits for an answer that nobody gave."""
-    run = fold(run_id, await journal.load(run_id))
-    if answers:
+    records = await journal.load(run_id)
+    run = fold(run_id, records)
+    _node_at(data, run)
+    await look_inside(run, journal)
+    if answers is not None:
         from agent_graph.engine.control import record_answers
 
         await record_answers(run, None, journal, answers)
-    records = await journal.load(run_id)
-    run = fold(run_id, records)
-    state = data.load_state(data.last) if _find_state(data, records) else None
-    if run.ended is not None or (run.paused and not await _inner_answered(run, journal)):
-        return Reopened(run, state)
+        records = await journal.load(run_id)
+        run = fold(run_id, records)
+        await look_inside(run, journal)
+    waits = run.paused and on_pending is None and not await _inner_answered(run, journal)
+    if run.ended is not None or waits:
+        return Reopened(run, data.load_state(_newest_state(records)))
     lease: Lease = await take(journal, run_id)
-    records = await journal.load(run_id)
-    run = fold(run_id, records)
-    if run.at is None:
-        raise JournalError(f'run {run_id} stopped before its first node was recorded; start it again under another id')
-    held = cast('dict[str, JsonValue]', run.at.data)
-    node = data.load_node(run.at.node, held.get('node'))
+    try:
+        records = await journal.load(run_id)
+        run = fold(run_id, records)
+        data.last = _newest_state(records)
+        opened = Reopened(run, data.load_state(data.last), _node_at(data, run), entered=True)
+    except BaseException:
+        await journal.release(lease)
+        raise
     effects = Effects(journal, lease, run, records[-1].seq + 1)
-    return Reopened(run, state, node, True, _handles(run, effects, deps, on_pending, keep=True))
+    opened.handles = _handles(run, effects, deps, on_pending, keep=True)
+    return opened
 
 
-def _find_state(data: GraphData, records: list[Record]) -> bool:
-    """Put the newest recorded state into `data.last`; false if none was recorded."""
+def _node_at(data: GraphData, run: RunState) -> Any:
+    """The node the run is in; the error says whose run it is if it is none of this graph's."""
+    held = run.at.data if run.at is not None else None
+    if run.at is None or not isinstance(held, dict):
+        raise CodecError(
+            f'run {run.run_id} is not one of run_graph, but of the agent {run.agent!r}; resume it with that'
+        )
+    return data.load_node(run.at.node, held.get('node'))
+
+
+def _newest_state(records: list[Record]) -> JsonValue:
     for record in reversed(records):
-        held = record.entry.data if isinstance(record.entry, Entered) else None
+        held = record.entry.data if isinstance(record.entry, Entered | Ended) else None
         if isinstance(held, dict) and 'state' in held:
-            data.last = held['state']
-            return True
-    return False
+            return held['state']
+    return None
 
 
 async def _inner_answered(run: RunState, journal: Journal) -> bool:
@@ -227,9 +259,15 @@ async def pause(handles: Handles, scope: str, signal: PauseSignal) -> tuple[Pend
     for pending in signal.pending:
         own = pending.run_id == handles.run_id
         found.append(pending if own else clean_data(_below(scope, pending)))
+    if isinstance(handles.effects.journal, PrivateJournal):
+        asked = ', '.join(repr(p.question or p.tool_name) for p in found)
+        raise ConfigError(
+            f'the graph waits for people ({asked}), and without a journal nobody could answer; pass journal=, or on_pending='
+        )
     if handles.keeper is not None:
         handles.keeper.stop()
-    await handles.effects.record(Paused(tuple(found)))
+    usage = handles.inside.usage() if handles.inside is not None else None
+    await handles.effects.record(Paused(tuple(found), usage))
     await handles.effects.release()
     return tuple(found)
 
@@ -240,19 +278,22 @@ def _below(scope: str, pending: Pending) -> Pending:
     return replace(pending, path=(scope, *pending.path))
 
 
-async def end(handles: Handles, output: Any, *, error: BaseException | None = None) -> None:
-    """Record how the run ended."""
+async def end(data: GraphData, handles: Handles, output: Any, state: Any) -> None:
+    """Record that the run is complete, with its output and what its last node made of the state."""
     if handles.keeper is not None:
         handles.keeper.stop()
-    if error is None:
-        stored, value = True, None
-        try:
-            value = json_form(output)
-        except ValueError:
-            stored = False
-        usage, spends = _used(handles)
-        await handles.effects.record(Ended('completed', value, output_stored=stored, usage=usage, spends=spends))
-        return
+    stored, value = data.dump_output(output)
+    usage, spends = _used(handles)
+    last = data.dump_state(state)
+    held: JsonValue = None if last == data.last else {'state': last}
+    ended = Ended('completed', value, output_stored=stored, usage=usage, spends=spends, data=held)
+    await handles.effects.record(ended)
+
+
+async def fail(handles: Handles, error: BaseException) -> None:
+    """Record that a node failed, or that the walk was cancelled."""
+    if handles.keeper is not None:
+        handles.keeper.stop()
     status = 'failed' if isinstance(error, Exception) else 'cancelled'
     try:
         text = clean_text(str(error) or type(error).__name__)

@@ -107,8 +107,9 @@ class ModelRequest(BaseNode[RunState, RunDeps, FinalResult]):
             await deps.effects.ask(model, tuple(state.messages), info, out)
         else:
             await _ask_traced(deps, tuple(state.messages), info, out)
-        deps.made = made = response.normalise(out.build(), state)
+        made = response.normalise(out.build(), state)
         deps.builder = None
+        await _received(deps, made)
         return HandleResponse(made)
 
     def stream(self, ctx: Ctx) -> RequestStream:
@@ -134,18 +135,14 @@ class HandleResponse(BaseNode[RunState, RunDeps, FinalResult]):
     ):
         deps, state = ctx.deps, ctx.state
         made = self.response
-        if deps.entered or (state.at is not None and state.at.response is made):  # resumed, or run again by hand
-            deps.entered = False
-        else:
-            if made is not deps.made:  # a node made by hand
-                self.response = made = response.normalise(made, state)
-            plan = deps.plan
-            offered = None if deps.offered is None or deps.offered is plan.definitions else deps.offered_names
-            await enter(deps, Entered('HandleResponse', response=made, offered=offered))
-            if deps.around is not None:
-                deps.around.count_response(state.spends[-1])
-            if deps.budget.bounded:
-                deps.budget.spent(state.spends[-1])
+        deps.entered = False
+        known = None if state.at is None else state.at.response
+        if known is not made and known != made:  # a node made by hand
+            self.response = made = response.normalise(made, state)
+            await _received(deps, made)
+        deps.events.node = 'HandleResponse'
+        if deps.sink is not None:
+            await deps.sink(NodeStarted, step=state.step)
         outcome = await dispatch.handle(deps, made)
         if outcome.__class__ is dispatch.Again:
             return ModelRequest(outcome.message, None, outcome.retry)  # pyright: ignore
@@ -174,6 +171,16 @@ async def _ask_traced(deps: RunDeps, messages: tuple[Message, ...], info: Reques
             span.set_attribute(FINISH_REASONS, (out.finish_reason,))
 
     await within(span, ask)
+
+
+async def _received(deps: RunDeps, made: AssistantMessage) -> None:
+    """Commit a response, and that it is to be handled, before anything else: it is never asked for again."""
+    offered = None if deps.offered is None or deps.offered is deps.plan.definitions else deps.offered_names
+    await deps.effects.record(Entered('HandleResponse', response=made, offered=offered))
+    if deps.around is not None:
+        deps.around.count_response(deps.state.spends[-1])
+    if deps.budget.bounded:
+        deps.budget.spent(deps.state.spends[-1])
 
 
 async def enter(deps: RunDeps, entry: Entered) -> None:

@@ -14,18 +14,18 @@ from agent_graph.engine.effects import Effects
 from agent_graph.engine.state import RunState
 from agent_graph.events import CustomEvent
 from agent_graph.journal.entries import Record
-from agent_graph.messages import AssistantMessage, JsonValue, Message
+from agent_graph.messages import JsonValue, Message
 from agent_graph.model import Model, ModelSettings, ResponseBuilder, ToolDefinition
 from agent_graph.pending import Pending
 from agent_graph.tools import RunContext, Tool
-from agent_graph.usage import Usage
+from agent_graph.usage import Spend, Usage
 
 if TYPE_CHECKING:
     from agent_graph.engine.lease import Keeper
     from agent_graph.output_plan import OutputPlan
     from agent_graph.telemetry import RunTracing
 
-__all__ = ['EndStrategy', 'Handles', 'Instructions', 'Keep', 'OnPending', 'Plan', 'RunDeps', 'active_call']
+__all__ = ['Attempt', 'EndStrategy', 'Handles', 'Instructions', 'Keep', 'OnPending', 'Plan', 'RunDeps', 'active_call']
 
 EndStrategy: TypeAlias = Literal['early', 'graceful', 'exhaustive']
 """What happens to the other calls of a response whose output is valid: see `agent_graph.engine.dispatch`."""
@@ -103,6 +103,10 @@ class Handles:
     keep: Keep | None = None
     on_pending: OnPending | None = None
     woken: frozenset[str] = frozenset()
+    inner: list[Handles] = field(default_factory=lambda: list[Handles]())
+    waiting_inside: list[tuple[Usage, tuple[Spend, ...]]] = field(
+        default_factory=lambda: list[tuple[Usage, tuple[Spend, ...]]]()
+    )
     waiting: list[Pending] = field(default_factory=list[Pending])
     attempts: dict[str, Attempt] = field(default_factory=lambda: dict[str, Attempt]())
 
@@ -159,7 +163,6 @@ class RunDeps(Handles):
     scratch: dict[Any, Any] = field(default_factory=dict[Any, Any])
     offered: tuple[ToolDefinition, ...] | None = None
     offered_names: tuple[str, ...] | None = None
-    made: AssistantMessage | None = None
     stop_values: dict[str, Any] = field(default_factory=dict[str, Any])
     walked: tuple[Any, Any] | None = None
 

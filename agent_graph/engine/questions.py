@@ -25,6 +25,8 @@ async def ask(deps: Handles, tool_call_id: str | None, tool_name: str | None, qu
     """The recorded answer to this question, a new one if somebody answers at once, or a pause."""
     if tool_call_id is None or tool_name is None:
         raise ConfigError('ctx.ask was called outside a tool; only a tool call can wait for an answer')
+    if (call := deps.state.started.get(tool_call_id)) is not None and call.output:
+        raise ConfigError('ctx.ask was called in an output function; only a tool call can wait for an answer')
     adapter: TypeAdapter[Any] = TypeAdapter(schema)
     attempt = _attempt(deps, tool_call_id)
     # One question at a time: answers are known by their order, which must be the same in every attempt.
@@ -37,12 +39,14 @@ async def ask(deps: Handles, tool_call_id: str | None, tool_name: str | None, qu
             except ValidationError as error:
                 # Only the type itself could see this, and the type was not at hand when the answer was given.
                 question = f'{question}\nThe answer {value!r} cannot be used: {_problems(error)}'
+        _check_not_denied(deps, tool_call_id, question)
         pending = _pending(deps, tool_call_id, tool_name, question, adapter)
         given = await _given_now(deps, pending)
         if given is None:
             raise PauseSignal((pending,))
         if isinstance(given, ToolDenied):
             await deps.effects.record(entry_for(pending, given, None))
+            _check_not_denied(deps, tool_call_id, question)
             raise PauseSignal((pending,))
         value = checked_value(pending, given)
         try:
@@ -52,6 +56,13 @@ async def ask(deps: Handles, tool_call_id: str | None, tool_name: str | None, qu
         attempt.asked += 1
         await deps.effects.record(Answered(tool_call_id, 'answer', value=value))
         return typed
+
+
+def _check_not_denied(deps: Handles, scope: str, question: str) -> None:
+    """A denied tool call is not run again; a node is, and has no model to be told."""
+    decided = deps.state.decided.get(scope)
+    if decided is not None and decided.decision == 'denied' and scope not in deps.state.started:
+        raise AnswerError(f'the question {question!r} was denied: {decided.message}')
 
 
 def _attempt(deps: Handles, scope: str) -> Attempt:
@@ -94,6 +105,8 @@ async def do_step(deps: Handles, scope: str, name: str, function: Callable[[], A
     """The recorded result of this step, or do it and record that."""
     if not scope:
         raise ConfigError('ctx.step was called outside a tool; there is no call it would belong to')
+    if (call := deps.state.started.get(scope)) is not None and call.output:
+        raise ConfigError('ctx.step was called in an output function, which runs once as a whole')
     attempt = _attempt(deps, scope)
     if name in attempt.steps:
         raise ConfigError(

@@ -311,6 +311,8 @@ def _handles(order: Order, effects: Effects, state: RunState, owner: RunDeps | N
     deps.on_pending = order.on_pending or (owner.on_pending if owner is not None else None)
     if isinstance(effects.journal, PrivateJournal):
         deps.keep = owner.keep if owner is not None and owner.keep is not None else order.keep
+        if owner is not None:
+            owner.inner.append(deps)
     elif not private:
         import agent_graph.engine.lease as leases
 

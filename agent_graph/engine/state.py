@@ -41,7 +41,8 @@ class RunState:
     counts model requests. `at` is the node the run is in and `visit` counts
     the nodes entered, `started` and `finished` the calls of the response being
     handled. `retries` counts, per tool, the answers in a row that asked the model to try again. `pending` is what is
-    waited for, by the call of this run that waits; `idle` are calls that were started and then set aside to wait, as
+    waited for, by the call of this run that waits; `inside` is what runs
+    inside the waiting calls have used so far; `idle` are calls that were started and then set aside to wait, as
     opposed to those a crash interrupted; `decided` (until the call starts), `approved`,
     `asked` and `denied` hold what people answered. `steps` are the
     effects inside calls that are done, by scope and name.
@@ -72,6 +73,7 @@ class RunState:
     final_asked: bool = False
     confirm: Confirm = 'per_tool'
     paused: bool = False
+    inside: Usage | None = None
     pending: dict[str, tuple[Pending, ...]] = field(default_factory=dict[str, tuple[Pending, ...]])
     idle: frozenset[str] = frozenset()
     approved: frozenset[str] = frozenset()
@@ -89,8 +91,9 @@ class RunState:
 
     @property
     def usage(self) -> Usage:
-        """What the run has used, agents run inside its tools included."""
-        return Usage(requests=self.requests, tool_calls=self.tool_calls) + self.tokens
+        """What the run has used, agents run inside its tools included, those that wait as well."""
+        used = Usage(requests=self.requests, tool_calls=self.tool_calls) + self.tokens
+        return used if self.inside is None else used + self.inside
 
     def valid_messages(self) -> list[Message]:
         """The history as another run could take it over: calls not answered yet are answered as interrupted."""
@@ -152,14 +155,17 @@ def _started(state: RunState, entry: Started) -> None:
 
 
 def _entered(state: RunState, entry: Entered) -> None:
-    state.at = entry
+    before, state.at = state.at, entry
     state.visit += 1
+    state.inside = None
     if entry.usage is not None:
         _count(state, entry.usage, entry.spends)
     if entry.node == 'ModelRequest':
         _entered_request(state, entry)
     elif entry.response is not None:
         state.offered = entry.offered
+        if before is not None and before.response is not None and not state.started and not state.finished:
+            _take_back(state, before.response)
         _entered_response(state, entry.response)
 
 
@@ -207,6 +213,12 @@ def _repaired(state: RunState, message: UserMessage | ToolMessage | None) -> Use
     return None if message is not None and message.kind == 'tool' else message
 
 
+def _take_back(state: RunState, response: AssistantMessage) -> None:
+    """A node made by hand brings another response, before anything was done about the one that came."""
+    if state.messages and state.messages[-1] is response:
+        state.messages.pop()
+
+
 def _entered_response(state: RunState, response: AssistantMessage) -> None:
     if is_sendable(response):
         if state.messages and state.messages[-1].kind == 'assistant' and (closing := state.closing()) is not None:
@@ -238,6 +250,7 @@ def _call_started(state: RunState, entry: CallStarted) -> None:
     state.started[entry.tool_call_id] = entry
     if state.pending or state.paused:
         state.paused = False
+        state.inside = None
         state.pending.pop(entry.tool_call_id, None)
     if state.idle or state.decided:
         state.idle -= {entry.tool_call_id}
@@ -276,6 +289,7 @@ def _paused(state: RunState, entry: Paused) -> None:
             continue  # waits inside the run this one was forked from: here the call is made again
         state.pending[own] = (*state.pending.get(own, ()), pending)
     state.paused = bool(state.pending)
+    state.inside = entry.usage
 
 
 def _answered(state: RunState, entry: Answered) -> None:
@@ -324,6 +338,7 @@ def _step_done(state: RunState, entry: StepDone) -> None:
 
 def _ended(state: RunState, entry: Ended) -> None:
     state.ended = entry
+    state.inside = None
     if entry.usage is not None:
         _count(state, entry.usage, entry.spends)
     if entry.message is not None:

@@ -238,6 +238,8 @@ async def _one(deps: RunDeps, call: Call) -> ToolReturnPart | None:
         answer = await within(span, lambda: _answer(deps, call))
     if isinstance(answer, tuple):
         deps.waiting.extend(answer)
+        if (inside := active.usage()) is not None:
+            deps.waiting_inside.append((inside, tuple(active.spends)))
         return None
     await deps.effects.record(_finished(call, answer.part, answer))
     if tool.stop_after and answer.part.outcome == 'success':

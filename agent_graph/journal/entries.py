@@ -128,7 +128,7 @@ class Ended:
     """The run ended. `message` answers the last response's tool calls, so that the history is valid.
 
     `output_stored` is false when the output has no JSON form and so is not in `output`. `usage` and `spends` are what
-    agents run in the last node of another graph used.
+    agents run in the last node of another graph used, `data` what its state was at the end.
     """
 
     status: Literal['completed', 'failed', 'cancelled']
@@ -140,14 +140,19 @@ class Ended:
     output_stored: bool = True
     usage: Usage | None = None
     spends: tuple[Spend, ...] = ()
+    data: JsonValue = None
     kind: Literal['ended'] = field(default='ended', kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """The run waits for people or other systems, and everything that could run has run."""
+    """The run waits for people or other systems, and everything that could run has run.
+
+    `usage` is what agents inside the waiting calls have used so far; it is counted for good when such a call finishes.
+    """
 
     pending: tuple[Pending, ...]
+    usage: Usage | None = None
     kind: Literal['paused'] = field(default='paused', kw_only=True)
 
 

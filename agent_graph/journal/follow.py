@@ -67,6 +67,14 @@ class Watchers:
         for bell in bells:
             bell.ring()
 
+    def before_fork(self) -> None:
+        self._lock.acquire()
+
+    def after_fork(self, *, in_child: bool) -> None:
+        if in_child:
+            self.runs.clear()  # they wait in loops of the parent
+        self._lock.release()
+
     def wake_all(self) -> None:
         for run_id in tuple(self.runs):
             self.wake(run_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
@@ -58,8 +59,8 @@ class SQLiteJournal:
     process holds the file.
 
     A caller cancelled while it waits for a write does not stop it: it is committed or refused as a whole, as if the
-    caller had waited. After `os.fork()` the child opens connections of its own at its first use; the parent's are left
-    alone. Values whose JSON is longer than 64 KB are kept once, however many entries hold them.
+    caller had waited. `os.fork()` waits until what is being written is committed; parent and child may both go on
+    using the journal, each with connections of its own. Values whose JSON is longer than 64 KB are kept once, however many entries hold them.
 
     Raises `JournalUnavailable` when the file cannot be used: full disk, read-only, locked beyond `timeout`, damaged,
     of a newer format, or closed.
@@ -80,8 +81,8 @@ class SQLiteJournal:
         self._timeout = timeout
         self._watchers = Watchers()
         self._closed = False
-        self._crews: dict[int, _Crew] = {}
-        weakref.finalize(self, _dismiss, self._crews)
+        self._lock = threading.Lock()
+        self._crew: _Crew | None = None
 
     async def create(self, run_id: str, records: Sequence[Record], *, owner: str, ttl: float) -> Lease:
         from agent_graph.journal.batch import Create
@@ -166,10 +167,9 @@ class SQLiteJournal:
 
     async def aclose(self) -> None:
         self._closed = True
-        crew = self._crews.get(os.getpid())
+        crew = self._crew
         if crew is not None:
-            crew.reader.stop()
-            crew.writer.stop()
+            _dismiss(crew)
             await crew.reader.ended()
             await crew.writer.ended()
         self._watchers.wake_all()
@@ -199,27 +199,48 @@ class SQLiteJournal:
             raise closed(self)
         return await job.future
 
+    def before_fork(self) -> None:
+        """Finish what is being written and close the file; called by `os.fork()` itself."""
+        self._lock.acquire()
+        if self._crew is not None:
+            self._crew.writer.before_fork()
+            self._crew.reader.before_fork()
+        self._watchers.before_fork()
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """Go on, in the parent and in the child; called by `os.fork()` itself."""
+        self._watchers.after_fork(in_child=in_child)
+        if self._crew is not None:
+            self._crew.reader.after_fork(in_child=in_child)
+            self._crew.writer.after_fork(in_child=in_child)
+        self._lock.release()
+
     def _hands(self) -> _Crew:
-        """The threads of this process: neither they nor a SQLite connection can be taken through a fork."""
         if self._closed:
             raise closed(self)
-        pid = os.getpid()
-        return self._crews.get(pid) or self._crews.setdefault(pid, self._hire())
+        if self._crew is None:
+            with self._lock:
+                self._crew = self._crew or self._hire()
+        return self._crew
 
     def _hire(self) -> _Crew:
         from pathlib import Path
 
         from agent_graph.journal.database import Database
+        from agent_graph.journal.forking import take_part_in_forks
         from agent_graph.journal.sessions import ReadSession, WriteSession
         from agent_graph.journal.worker import Worker
 
+        take_part_in_forks(self)
         file = Path(self.path)
         database = Database(file, self._synchronous, self._timeout)
         name = f'journal {file.name}'
-        return _Crew(
+        crew = _Crew(
             Worker(f'{name}, writing', partial(WriteSession, database), self._watchers.wake, patient=True),
             Worker(f'{name}, reading', partial(ReadSession, database)),
         )
+        weakref.finalize(self, _dismiss, crew)
+        return crew
 
 
 def _encode(records: Sequence[Record]) -> list[Encoded]:
@@ -230,9 +251,7 @@ def _encode(records: Sequence[Record]) -> list[Encoded]:
     return [Encoded(record.seq, record.time, encode(record.entry)) for record in records]
 
 
-def _dismiss(crews: dict[int, _Crew]) -> None:
-    """End the threads of a journal that was dropped without being closed; what was sent is still written."""
-    crew: Any = crews.get(os.getpid())
-    if crew is not None:
-        crew.reader.stop()
-        crew.writer.stop()
+def _dismiss(crew: _Crew) -> None:
+    """End the threads of a journal, also of one that was dropped without being closed; what was sent is still written."""
+    crew.reader.stop()
+    crew.writer.stop()

@@ -14,7 +14,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
-__all__ = ['Job', 'Session', 'Worker']
+__all__ = ['Halt', 'Job', 'Session', 'Worker']
 
 MAX_GROUP = 1_000
 """At most so many jobs in one transaction, so that other processes get their turn."""
@@ -26,6 +26,16 @@ FEW = 4
 """No more than so many jobs are not worth waiting for."""
 
 W = TypeVar('W')
+
+
+class Halt:
+    """Behind the jobs in a queue: close the session. `last`: and end the thread."""
+
+    __slots__ = ('done', 'last')
+
+    def __init__(self, *, last: bool) -> None:
+        self.last = last
+        self.done = threading.Event()
 
 
 class Job(Generic[W]):
@@ -84,7 +94,7 @@ class Worker(Generic[W]):
         self._open_session = open_session
         self._on_done = on_done
         self._patient = patient
-        self._queue: SimpleQueue[Job[W] | None] = SimpleQueue()
+        self._queue: SimpleQueue[Job[W] | Halt] = SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopped = False
@@ -107,7 +117,22 @@ class Worker(Generic[W]):
         with self._lock:
             if not self._stopped:
                 self._stopped = True
-                self._queue.put(None)
+                self._queue.put(Halt(last=True))
+
+    def before_fork(self) -> None:
+        """Do what was sent, close the session, and take nothing more until `after_fork`."""
+        self._lock.acquire()
+        if self._thread is not None and self._thread.is_alive():
+            halt = Halt(last=False)
+            self._queue.put(halt)
+            while not halt.done.wait(0.01) and self._thread.is_alive():
+                pass
+
+    def after_fork(self, *, in_child: bool) -> None:
+        if in_child:
+            self._queue = SimpleQueue()
+            self._thread = None
+        self._lock.release()
 
     async def ended(self) -> None:
         """Wait until the thread of a stopped worker is gone."""
@@ -117,57 +142,61 @@ class Worker(Generic[W]):
 
 
 def _serve(
-    queue: SimpleQueue[Job[Any] | None],
+    queue: SimpleQueue[Job[Any] | Halt],
     open_session: Callable[[], Session[Any]],
     on_done: Callable[[str], None] | None,
     patient: bool,
 ) -> None:
     session: Session[Any] | None = None
-    going_on = True
     served = 0
-    while going_on:
-        jobs, going_on = _take(queue, served if patient else 0)
+    while True:
+        jobs, halt = _take(queue, served if patient else 0)
         served = len(jobs)
         if jobs:
             session = _perform(session, open_session, jobs)
             _tell(jobs, on_done)
             jobs.clear()  # or the last results would live as long as the next wait
-    if session is not None:
-        session.close()
+        if halt is not None:
+            if session is not None:
+                session.close()
+                session = None
+            halt.done.set()
+            if halt.last:
+                return
 
 
-def _take(queue: SimpleQueue[Job[Any] | None], expected: int) -> tuple[list[Job[Any]], bool]:
-    """Everything that is waiting, at least one thing; and whether to go on after it.
+def _take(queue: SimpleQueue[Job[Any] | Halt], expected: int) -> tuple[list[Job[Any]], Halt | None]:
+    """Everything that is waiting, at least one thing, and what to halt for after it.
 
     The senders of the group before are being told just now, and most will send again within milliseconds. Where they
     were several, flushing the disk for the first alone would make all others wait for that flush: so as long as more
     keep coming, they are waited for.
     """
     jobs: list[Job[Any]] = []
-    going_on = _drain(queue, queue.get(), jobs)
+    halt = _drain(queue, queue.get(), jobs)
     until = time.monotonic() + PATIENCE
-    while going_on and FEW < expected > len(jobs) and time.monotonic() < until:
+    while halt is None and FEW < expected > len(jobs) and time.monotonic() < until:
         time.sleep(0.001)
         seen = len(jobs)
         try:
-            going_on = _drain(queue, queue.get_nowait(), jobs)
+            halt = _drain(queue, queue.get_nowait(), jobs)
         except Empty:
             break
         if len(jobs) - seen < FEW:
             break
-    return jobs, going_on
+    return jobs, halt
 
 
-def _drain(queue: SimpleQueue[Job[Any] | None], job: Job[Any] | None, jobs: list[Job[Any]]) -> bool:
-    """Add `job` and what waits behind it; `False` once the end of the queue was met."""
+def _drain(queue: SimpleQueue[Job[Any] | Halt], item: Job[Any] | Halt, jobs: list[Job[Any]]) -> Halt | None:
+    """Add `item` and what waits behind it to `jobs`, up to a halt."""
     with suppress(Empty):
-        while job is not None:
-            jobs.append(job)
-            if len(jobs) == MAX_GROUP:
-                return True
-            job = queue.get_nowait()
-        return False
-    return True
+        while not isinstance(item, Halt):
+            jobs.append(item)
+            if len(jobs) >= MAX_GROUP:
+                return None
+            item = queue.get_nowait()
+        return item
+    return None
 
 
 def _perform(

@@ -1,14 +1,12 @@
-"""Runs that are killed again and again, and what came of them: `python -m tests.acceptance.campaign --kills 1000`."""
+"""Runs that are killed again and again, each judged at its end."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
 import shutil
 import signal
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -21,13 +19,13 @@ from typing import Any
 from tests.acceptance.child import Order, Way
 from tests.acceptance.ledger import Ledger
 from tests.acceptance.scenarios import SCENARIOS
-from tests.acceptance.server import ForkServer, fork_server
+from tests.acceptance.server import ForkServer
 from tests.acceptance.verdict import Evidence, faults
 
-__all__ = ['AT_RANDOM', 'WAYS', 'Campaign', 'Kill', 'Report', 'main', 'scratch']
+__all__ = ['AT_RANDOM', 'WAYS', 'Campaign', 'Kill', 'Report', 'every_place', 'random_chains', 'scratch']
 
 AT_RANDOM = 'at a random time'
-WAYS: Sequence[Way] = ('run', 'text', 'events', 'iter')
+WAYS: Sequence[Way] = ('run', 'text', 'events', 'iter', 'inline')
 
 
 @dataclass(frozen=True)
@@ -160,6 +158,12 @@ def _read(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text())
 
 
+def every_place(campaign: Campaign, chance: random.Random, scenario: str) -> None:
+    """Kill runs of a scenario at each place there is, one kill a run."""
+    for place in range(1, campaign.count(scenario) + 1):
+        campaign.chain(scenario, 'run', [Kill(at=place, delay=chance.uniform(0, 0.003))])
+
+
 def random_kill(chance: random.Random, places: int, seconds: float) -> Kill:
     """A kill somewhere in the life of a process that passes so many places in so many seconds."""
     if chance.random() < 0.4:
@@ -185,36 +189,3 @@ def random_chains(
         if say is not None and done // 100 > told:
             told = done // 100
             say(f'{done} kills, {len(campaign.report.failures)} failures')
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Every place of every scenario once, then random kills up to the number asked for; prints a report."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument('--kills', type=int, default=1000)
-    parser.add_argument('--seed', type=int, default=1)
-    parser.add_argument('--only', choices=list(SCENARIOS), action='append', help='a scenario')
-    parser.add_argument('--memory', action='store_true', help='in memory instead of on the disk')
-    given = parser.parse_args(arguments)
-    begun = time.monotonic()
-    chance = random.Random(given.seed)
-    with fork_server() as server, scratch(not given.memory) as folder:
-        campaign = Campaign(server, folder)
-        names: list[str] = given.only or list(SCENARIOS)
-        for scenario in names:
-            places = campaign.count(scenario)
-            for place in range(1, places + 1):
-                if sum(campaign.report.kills.values()) < given.kills:
-                    campaign.chain(scenario, 'run', [Kill(at=place, delay=chance.uniform(0, 0.003))])
-            _say(f'{scenario}: killed at each of {places} places')
-        random_chains(campaign, chance, given.kills, names, _say)
-    print(campaign.report)
-    print(f'seed {given.seed}, {time.monotonic() - begun:.0f} s')
-    return 1 if campaign.report.failures else 0
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -12,10 +12,11 @@ import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from agent_graph import Agent, Message, RequestInfo, RunResult, SQLiteJournal, UsageLimits
+from agent_graph import Agent, Message, RequestInfo, RunResult, SQLiteJournal, Usage, UsageLimits
 from agent_graph.engine.state import fold
 from agent_graph.errors import AgentGraphError
 from agent_graph.journal import CallFinished, CallStarted, Ended, Entered, Record, Started
@@ -26,11 +27,12 @@ from tests.acceptance.ledger import Ledger
 from tests.acceptance.points import MarkedJournal, Points
 from tests.acceptance.scenarios import CONTESTS, PROMPT, RUN_ID, SCENARIOS, answer_for
 from tests.acceptance.stage import Stage
+from tests.acceptance.workflow import Workflow, WorkflowResult
 
 __all__ = ['Order', 'Way', 'facts_of', 'live', 'stage_for']
 
-Way: TypeAlias = Literal['run', 'text', 'events', 'iter']
-"""How the run is driven."""
+Way: TypeAlias = Literal['run', 'text', 'events', 'iter', 'inline']
+"""How the run is driven; `inline` answers what it waits for at once instead of letting it pause."""
 
 
 @dataclass(frozen=True)
@@ -95,14 +97,15 @@ async def _attempt(order: Order, stage: Stage, agent: Agent[Any, Any]) -> None:
 
 
 async def _to_end(order: Order, stage: Stage, agent: Agent[Any, Any], *, begun: bool) -> RunResult[Any]:
-    drive = DRIVE[order.way]
+    drive = _run if isinstance(agent, Workflow) else DRIVE[order.way]
+    options: dict[str, Any] = {'on_pending': partial(answer_for, stage)} if order.way == 'inline' else {}
     if begun:
-        result = await drive(agent, RUN_ID, {})
+        result = await drive(agent, RUN_ID, options)
     else:
-        result = await drive(agent, None, _start_options(order))
+        result = await drive(agent, None, options | _start_options(order))
     while result.status == 'paused':
         answers = {p: answer_for(stage, p) for p in result.pending}
-        result = await drive(agent, RUN_ID, {'answers': answers})
+        result = await drive(agent, RUN_ID, options | {'answers': answers})
     return result
 
 
@@ -156,7 +159,7 @@ async def _iter(agent: Agent[Any, Any], run_id: str | None, options: dict[str, A
         return run.result
 
 
-DRIVE: dict[Way, Drive] = {'run': _run, 'text': _text, 'events': _events, 'iter': _iter}
+DRIVE: dict[Way, Drive] = {'run': _run, 'text': _text, 'events': _events, 'iter': _iter, 'inline': _run}
 
 
 # What is found in a journal
@@ -204,17 +207,17 @@ async def _goes_on(records: list[Record]) -> bool:
     return result.output == 'fine' and asked == [True]
 
 
-async def _outcome(stage: Stage, result: RunResult[Any]) -> dict[str, Any]:
+async def _outcome(stage: Stage, result: RunResult[Any] | WorkflowResult) -> dict[str, Any]:
     stored = fold(result.run_id, await stage.journal.load(result.run_id))
     return {
         'output': result.output,
         'status': result.status,
         'run_id': result.run_id,
-        'usage': asdict(result.usage),
+        'usage': asdict(result.usage or Usage()),
         'step': result.state.step,
         'messages': json.loads(dump_json(result.messages))['messages'],
         'valid': is_valid(result.messages),
-        'stored': stored == result.state,
+        'stored': isinstance(result, WorkflowResult) or stored == result.state,
         'passed': stage.points.passed,
         **await facts_of(stage),
     }

@@ -21,6 +21,7 @@ from agent_graph import (
 )
 from tests.acceptance.ledger import Line
 from tests.acceptance.stage import Stage, answers, call, prompt_of, report, value
+from tests.acceptance.workflow import Workflow
 
 __all__ = ['CONTESTS', 'PROMPT', 'RUN_ID', 'SCENARIOS', 'Scenario', 'answer_for']
 
@@ -30,9 +31,9 @@ PROMPT = 'go'
 
 @dataclass(frozen=True)
 class Scenario:
-    """An agent, and what a crash may change: `exact` ones end exactly as if there had been none."""
+    """An agent or something like one, and what a crash may change: `exact` ones end exactly as if there had been none."""
 
-    make: Callable[[Stage], Agent[Any, Any]]
+    make: Callable[[Stage], Any]
     exact: bool = True
 
 
@@ -55,19 +56,22 @@ def _parallel(stage: Stage) -> Agent[Any, Any]:
     return Agent(stage.model('parallel', calls, report), name='parallel', tools=tools, journal=stage.journal)
 
 
-def _inner(stage: Stage, name: str, tools: Sequence[Any], *turns: Any) -> Any:
-    """A tool that has an agent answer, and gives what that says."""
+def _inner(stage: Stage, name: str, tools: Sequence[Any], *turns: Any, in_thread: bool = False) -> Any:
+    """A tool, async or in a thread with a loop of its own, that has an agent answer, and gives what that says."""
     agent = Agent(stage.model(f'{name} agent', *turns), name=f'{name} agent', tools=tools)
+
+    def ask_in_thread(ctx: RunContext, n: int) -> str:
+        return agent.run_sync(f'{name} {n}').output
 
     async def ask(ctx: RunContext, n: int) -> str:
         return (await agent.run(f'{name} {n}')).output
 
-    return stage.declare(name, ask)
+    return stage.declare(name, ask_in_thread if in_thread else ask)
 
 
 def _nested(stage: Stage) -> Agent[Any, Any]:
-    """Two agents at once inside tools, with an agent inside a tool of each."""
-    hire = _inner(stage, 'hire', [stage.tool('pay')], [call('pay', 3, 'd1')], report)
+    """Two agents at once inside tools, with an agent inside a tool of each, which runs in a thread."""
+    hire = _inner(stage, 'hire', [stage.tool('pay')], [call('pay', 3, 'd1')], report, in_thread=True)
     tools = [hire, stage.tool('fetch')]
 
     def hire_one(messages: Sequence[Message]) -> list[ToolCallPart]:
@@ -182,6 +186,7 @@ SCENARIOS = {
     'gated': Scenario(_gated),
     'gated inside': Scenario(_gated_inside),
     'steps inside': Scenario(_steps_inside),
+    'workflow': Scenario(Workflow),
 }
 """By name: those that are killed anywhere."""
 
@@ -191,13 +196,13 @@ CONTESTS = {'meeting': Scenario(_meeting), 'lingering': Scenario(_lingering)}
 
 def answer_for(stage: Stage, pending: Pending) -> Any:
     """What a person says who knows the ledger: honest about calls a crash interrupted, and no to every `send`."""
-    assert isinstance(pending.args, dict)
-    n = int(str(pending.args['n']))
+    n = int(str(pending.args['n'])) if isinstance(pending.args, dict) else 0
     stage.ledger.add('verdict', pending.run_id, f'{pending.tool_call_id} {pending.reason}')
     if pending.reason == 'crash':
         if pending.tool_name == 'hire':  # an agent inside goes on where it was
             return ToolApproved()
         done = Line('tool', pending.run_id, pending.tool_call_id) in stage.ledger.lines()
+        n += 10 * (pending.tool_name == 'wonder')
         return ToolReturn(value(pending.tool_name, n)) if done else ToolApproved()
     if pending.reason == 'question':
         return Answer(10)

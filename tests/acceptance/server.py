@@ -11,6 +11,7 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import signal
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from agent_graph import MemoryJournal
+from agent_graph import MemoryJournal, engine, journal
 from agent_graph.journal.codec import decode, encode
 from tests.acceptance.child import Order, live
 from tests.acceptance.ledger import Ledger
@@ -83,17 +84,15 @@ def _serve() -> None:
 
 def _warm_up() -> None:
     """Import and prepare whatever the children would each have to, but start no thread and open no file."""
-    for name in ('rows', 'worker', 'database', 'sessions', 'codec'):
-        importlib.import_module(f'agent_graph.journal.{name}')
-    for name in ('answers', 'control', 'fingerprint', 'gates', 'lease', 'questions', 'threads'):
-        importlib.import_module(f'agent_graph.engine.{name}')
-    importlib.import_module('sqlite3')
+    for package in (engine, journal):
+        for module in pkgutil.iter_modules(package.__path__, f'{package.__name__}.'):
+            importlib.import_module(module.name)
 
     async def rehearse(folder: Path) -> None:
-        journal = MemoryJournal()
-        stage = Stage(MarkedJournal(journal, Points()), Ledger(folder / 'ledger'), Points())
+        kept = MemoryJournal()
+        stage = Stage(MarkedJournal(kept, Points()), Ledger(folder / 'ledger'), Points())
         await SCENARIOS['steps inside'].make(stage).run('go', run_id='r')
-        for record in await journal.load('r'):
+        for record in await kept.load('r'):
             decode(encode(record.entry))
 
     with tempfile.TemporaryDirectory() as folder:

@@ -39,7 +39,7 @@ RULES = {
     'ship': 'verify',
     'wire': 'retry',
     'send': 'retry',
-    'wonder': 'retry',
+    'wonder': 'ask',
     'order': 'retry',
     'consult': 'retry',
     'hire': 'ask',

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import pickle
 import sqlite3
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent_graph import Agent, CodecError, JournalError, SQLiteJournal, UserMessage
+from agent_graph import Agent, AgentGraphError, CodecError, SQLiteJournal, UserMessage
 from agent_graph.engine.state import fold
 from agent_graph.journal.codec import decode, decode_record, encode_record
 from agent_graph.journal.jsonl import export_run, import_run
@@ -145,7 +144,7 @@ def test_a_poisoned_store(tmp_path: Path) -> None:
             journal = SQLiteJournal(path)
             agent.journal = journal
             before = set(sys.modules)
-            with pytest.raises(JournalError):
+            with pytest.raises(AgentGraphError):
                 await agent.resume('r')
             if name != 'node of no graph':
                 with pytest.raises(CodecError):
@@ -181,32 +180,10 @@ def test_the_text_form_of_a_run(tmp_path: Path) -> None:
     go(main())
 
 
-def test_nothing_in_the_package_can_unpickle_or_import_by_stored_name() -> None:
-    program = """
-import sys
-import asyncio
-from agent_graph import Agent, SQLiteJournal
-from agent_graph.messages import dump_json, load_json
-from agent_graph.testing import ScriptedModel
-import tempfile, os
-path = os.path.join(tempfile.mkdtemp(), 'r.db')
-async def main():
-    journal = SQLiteJournal(path)
-    r = await Agent(ScriptedModel(['x']), journal=journal).run('go')
-    await journal.load(r.run_id)
-    load_json(dump_json(r.messages))
-    await journal.aclose()
-asyncio.run(main())
-print([m for m in ('cloudpickle', 'dill', 'yaml', 'marshmallow', 'jsonpickle', 'shelve') if m in sys.modules])
-"""
-    root = Path(__file__).parents[2]
-    done = subprocess.run(
-        [sys.executable, '-c', program], cwd=root, capture_output=True, text=True, timeout=30, check=True
-    )
-    assert done.stdout == '[]\n'
-    for file in (root / 'agent_graph').rglob('*.py'):
+def test_nothing_in_the_package_can_unpickle_or_run_stored_text() -> None:
+    for file in (Path(__file__).parents[2] / 'agent_graph').rglob('*.py'):
         text = file.read_text()
-        for word in ('import pickle', 'from pickle', 'import marshal', 'yaml.load', 'eval(', 'import shelve'):
+        for word in ('import pickle', 'from pickle', 'import marshal', 'yaml', ' eval(', ' exec(', 'import shelve'):
             assert word not in text, f'{word!r} in {file.name}'
 
 

@@ -46,6 +46,14 @@ def test_a_fork_shares_the_past_and_goes_its_own_way(command: Command, new_run: 
     assert f'fork of {run_id} at 3' in command('runs', 'list').out
 
 
+def test_a_fork_of_a_run_that_waits_is_answered_itself(command: Command, new_run: NewRun) -> None:
+    run_id = new_run('staff.py:payer')
+    before = load(run_id)
+    command('runs', 'fork', run_id, '--as', 'other')
+    done = command('runs', 'deny', 'other', 'c1', 'no', '--target', 'staff.py:payer')
+    assert done.code == 0 and 'pay=no (denied)' in done.out and load(run_id) == before
+
+
 def test_a_fork_is_made_at_an_entry_a_node_or_the_newest(command: Command, new_run: NewRun) -> None:
     run_id = new_run('staff.py:free')
     at = [
@@ -192,6 +200,7 @@ def test_a_run_imported_under_another_id_is_answered_itself(command: Command, ne
     before = load(run_id)
     command('runs', 'export', run_id, 'file.jsonl')
     command('runs', 'import', 'file.jsonl', '--as', 'copy')
+    assert load('copy') == before and command('runs', 'diff', run_id, 'copy').code == 0
     done = command('runs', 'approve', 'copy', 'c1', '--target', 'staff.py:payer')
     assert done.code == 0 and 'pay=paid 40 (success)' in done.out and load(run_id) == before
 

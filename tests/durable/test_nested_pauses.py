@@ -20,6 +20,7 @@ from agent_graph import (
     Tool,
     ToolApproved,
     ToolDenied,
+    ToolFailed,
     Usage,
 )
 from agent_graph.messages import AssistantMessage
@@ -210,8 +211,8 @@ def test_a_bad_answer_for_an_inner_call_is_refused_before_anything_runs() -> Non
     go(main())
 
 
-def test_inner_agents_with_a_journal_of_their_own() -> None:
-    """The outer agent has none, so it waits in memory; its inner run waits in the other journal, and is found there."""
+def test_an_inner_agent_with_a_journal_in_an_outer_one_without_is_told_to_change_that() -> None:
+    """The answer could not find its way: the outer run waits in memory, the inner one elsewhere."""
 
     async def main() -> None:
         tree, journal = Tree(0), MemoryJournal()
@@ -223,10 +224,12 @@ def test_inner_agents_with_a_journal_of_their_own() -> None:
         outer = Agent(
             FunctionModel(lambda m, i: 'done' if len(m) > 1 else [call('delegate', {}, 'd')]), tools=[delegate]
         )
+        with pytest.raises(ToolFailed, match='give the outer agent a journal'):
+            await outer.run('go')
+        outer.journal = journal
         result = await outer.run('go')
         result = await outer.resume(result.run_id, answers=yes(result))
-        assert result.output == 'done' and tree.log == ['free', 'delete p0']
-        assert len(tree.asked) == 2
+        assert result.output == 'done' and tree.log == ['free', 'free', 'delete p0']
 
     go(main())
 

@@ -242,6 +242,21 @@ def test_a_journal_that_stops_working_at_every_write(after: int, way: Way) -> No
     go(main())
 
 
+def test_no_final_event_before_the_end_is_recorded() -> None:
+    async def main() -> None:
+        journal: Any = Refusing(3, JournalUnavailable('disk full'))
+        kinds: list[str] = []
+        with pytest.raises(JournalUnavailable):  # noqa: PT012 (the loop is what raises)
+            async for event in Agent(ScriptedModel(['done']), journal=journal).run_stream_events('go', run_id='r'):
+                kinds.append(event.kind)  # noqa: PERF401 (what came before the error is kept)
+        assert 'final_result' not in kinds and len(await journal.load('r')) == 4
+        journal.after = 100
+        result = await Agent(ScriptedModel([]), journal=journal).resume('r')
+        assert result.output == 'done'
+
+    go(main())
+
+
 def test_what_the_journal_cannot_hold_ends_the_run_as_failed(tmp_path: Any) -> None:
     async def main() -> None:
         journal = SQLiteJournal(tmp_path / 'r.db')

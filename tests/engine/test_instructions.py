@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from agent_graph import Agent, ConfigError, Message, RunContext, SystemMessage, TextPart, UserMessage
 from agent_graph.messages import AssistantMessage, FilePart
-from agent_graph.testing import ScriptedModel
+from agent_graph.testing import FunctionModel, ScriptedModel
 from tests.engine.kit import WAYS, Log, call, go, requests_of
 
 
@@ -176,5 +177,33 @@ def test_the_context_of_an_instruction_function() -> None:
         agent = Agent(ScriptedModel(['x']), name='named', instructions=about)
         await agent.run('go', message_history=history, metadata={'k': 1})
         assert seen == [('named', None, None, {'k': 1}, 0), ['user', 'assistant']]
+
+    go(main())
+
+
+def test_a_history_that_ends_with_open_calls_is_mended_and_nothing_is_run() -> None:
+    async def main() -> None:
+        log = Log()
+        history: list[Message] = [UserMessage('hi'), AssistantMessage([call('a', {}, '1'), call('a', {}, '2')])]
+        for prompt in ('go on', None):
+            model = ScriptedModel(['fine'])
+            result = await Agent(model, tools=[log.tool('a')]).run(prompt, message_history=history)
+            (request,) = requests_of(model)
+            assert result.output == 'fine' and log == []
+            assert [m.kind for m in request] == ['user', 'assistant', 'tool'] + (['user'] if prompt else [])
+
+    go(main())
+
+
+def test_a_thousand_runs_at_once() -> None:
+    async def main() -> None:
+        async def slow(messages: Any, info: Any) -> str:
+            await asyncio.sleep(0.05)
+            return f'{messages[-1].content}!'
+
+        agent = Agent(FunctionModel(slow))
+        results = await asyncio.gather(*(agent.run(str(i)) for i in range(1000)))
+        assert [r.output for r in results] == [f'{i}!' for i in range(1000)]
+        assert len({r.run_id for r in results}) == 1000
 
     go(main())

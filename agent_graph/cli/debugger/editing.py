@@ -20,9 +20,10 @@ def edit_call(run: AgentRun[Any], call_id: str, args: dict[str, Any]) -> str:
     """Give a call of the response that is to be handled other arguments; returns what to say about it."""
     node = run.next_node
     if not isinstance(node, HandleResponse):
-        raise CommandError(f'a {type(node).__name__} holds no calls; stop before HandleResponse to edit them')
-    if run.ctx.deps.entered:
-        raise CommandError('this response is recorded, and what is recorded is not changed; fork the run before it')
+        raise CommandError(f'{type(node).__name__} holds no calls; stop before HandleResponse to edit them')
+    state = run.ctx.state
+    if state.started or state.finished or state.decided or state.asked:
+        raise CommandError('something has been done about this response already, so it is not changed any more')
     calls = calls_of(node.response)
     found = next((call for call in calls if call.tool_call_id == call_id), None)
     if found is None:

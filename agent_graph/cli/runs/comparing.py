@@ -71,7 +71,7 @@ async def _read_both(journal: Journal, a: str, b: str) -> tuple[Stored, Stored]:
 def first_difference(one: Stored, two: Stored) -> Difference | None:
     """Where two runs part; `None` if they are the same but for times and ids."""
     for seq, (mine, yours) in enumerate(zip_longest(one.records, two.records), 1):
-        a, b = _comparable(mine, one.info.run_id), _comparable(yours, two.info.run_id)
+        a, b = _comparable(mine), _comparable(yours)
         if a is not None and b is not None and a == b:
             continue
         kinds = ('' if a is None else a.kind, '' if b is None else b.kind)
@@ -82,13 +82,12 @@ def first_difference(one: Stored, two: Stored) -> Difference | None:
     return None
 
 
-def _comparable(record: Record | None, run_id: str) -> Entry | None:
-    """An entry without the id of the run it is in."""
+def _comparable(record: Record | None) -> Entry | None:
+    """An entry without the ids of runs."""
     entry = None if record is None else record.entry
     if not isinstance(entry, Paused):
         return entry
-    pending = (replace(p, run_id=p.run_id.removeprefix(run_id)) for p in entry.pending)
-    return replace(entry, pending=tuple(pending))
+    return replace(entry, pending=tuple(replace(p, run_id='') for p in entry.pending))
 
 
 def _place(a: Any, b: Any, path: str = '') -> tuple[str, Any, Any]:

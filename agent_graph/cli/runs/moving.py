@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +20,7 @@ from agent_graph.engine.lease import new_owner
 from agent_graph.engine.start import LEASE_SECONDS
 from agent_graph.errors import CodecError, RunExists
 from agent_graph.journal import Journal
-from agent_graph.journal.entries import Entry, Paused, Record, RunInfo, Started
+from agent_graph.journal.entries import Record, RunInfo, Started
 from agent_graph.journal.jsonl import export_run, import_run
 
 __all__ = ['export', 'import_']
@@ -122,27 +121,10 @@ def _text_of(file: str) -> str:
 
 async def _import(journal: Journal, run_id: str, records: Sequence[Record]) -> RunInfo:
     try:
-        lease = await journal.create(run_id, _renamed(records, run_id), owner=new_owner(), ttl=LEASE_SECONDS)
+        lease = await journal.create(run_id, records, owner=new_owner(), ttl=LEASE_SECONDS)
     except RunExists as error:
         raise CommandError(
             f'run {run_id!r} is in this journal already; pass --as NEWID to import it under another id'
         ) from error
     await journal.release(lease)
     return await journal.info(run_id)
-
-
-def _renamed(records: Sequence[Record], run_id: str) -> list[Record]:
-    """The records under another id: what a run waits for names the run, so that an answer finds it."""
-    entries: list[Entry] = [record.entry for record in records]
-    own = {p.run_id for entry in entries if isinstance(entry, Paused) for p in entry.pending if not p.path}
-    if len(own) != 1 or own == {run_id}:
-        return list(records)
-    (old,) = own
-    return [replace(record, entry=_rename(record.entry, old, run_id)) for record in records]
-
-
-def _rename(entry: Entry, old: str, new: str) -> Entry:
-    if not isinstance(entry, Paused):
-        return entry
-    pending = (replace(p, run_id=new) if p.run_id == old else p for p in entry.pending)
-    return replace(entry, pending=tuple(pending))

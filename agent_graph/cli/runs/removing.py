@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,7 @@ from agent_graph.cli.machine import info_data, write_json
 from agent_graph.cli.terminal import open_terminal
 from agent_graph.engine.control import cancel_run
 from agent_graph.engine.lease import take
-from agent_graph.errors import RunLocked
+from agent_graph.errors import RunLocked, UnknownRun
 from agent_graph.journal import Journal, Lease
 from agent_graph.journal.entries import RunInfo
 from agent_graph.journal.sqlite import SQLiteJournal
@@ -74,7 +75,8 @@ async def _delete(journal: Journal, given: Sequence[str]) -> list[str]:
             doomed[one.run_id] = one
     await _check_idle(journal, list(doomed.values()))
     for run_id in doomed:
-        await journal.delete(run_id)
+        with suppress(UnknownRun):  # a store may take inner runs along with the outer one
+            await journal.delete(run_id)
     return list(doomed)
 
 
