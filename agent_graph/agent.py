@@ -271,7 +271,8 @@ class Agent(Generic[Deps, Output]):
     ) -> EventReader[RunResult[Output]]:
         """Every event of the whole run in one iteration: `async for event in agent.run_stream_events(...)`.
 
-        Works with and without `async with`; leaving the loop early cancels the run.
+        Works with and without `async with`. Leaving early cancels the run: at once at the end of an `async with` block,
+        else as soon as the iterator is dropped.
         """
         order = self._order(prompt, **options)
         return cast('EventReader[RunResult[Output]]', events_of(lambda queue: self._begin(order, queue)))
@@ -334,19 +335,28 @@ class Agent(Generic[Deps, Output]):
         return await fork_run(journal, run_id, at=at, edit=edit, replacement=replace, new_id=new_run_id)
 
     async def replay(
-        self, run: str | Sequence[Record], *, deps: Deps | None = None, output_type: OutputType[Any] | None = None
+        self,
+        run: str | Sequence[Record],
+        *,
+        deps: Deps | None = None,
+        output_type: OutputType[Any] | None = None,
+        on_change: Literal['refuse', 'continue'] = 'refuse',
     ) -> RunResult[Output]:
         """Walk a recorded run again with the code as it is now, without any effect: no model, no tool, no journal.
 
         `run` is a run id, or the records of one (`agent_graph.journal.jsonl.import_run`). Raises `ReplayMismatch` naming
-        the first entry that differs, with what was recorded and what came.
+        the first entry that differs, with what was recorded and what came; with `on_change='continue'`, other tools than
+        the recorded run's are no difference in themselves. A run that failed, was cancelled or waits gives a result with
+        that `status`, if the code still comes to that place.
         """
+        from agent_graph.engine.replaying import ReplayEffects, follow_recording
         from agent_graph.engine.start import replay_run
 
         records = await self._durable_journal().load(run) if isinstance(run, str) else run
         order = self._order(deps=deps, model=_NoModel(), output_type=output_type)
-        walk: AgentRun[Output] = AgentRun(*replay_run(order, records))
-        await walk.to_end()
+        opened = replay_run(order, records, run if isinstance(run, str) else 'replay', on_change)
+        walk: AgentRun[Output] = AgentRun(*opened)
+        await follow_recording(walk.to_end(), cast('ReplayEffects', walk.ctx.deps.effects))
         return walk.finished()
 
     # What the above have in common
@@ -372,6 +382,10 @@ class Agent(Generic[Deps, Output]):
             raise TypeError(f'a run has no option {next(iter(unknown))!r}; its options are: {known}')
         if confirm not in ('per_tool', 'always', 'never'):  # in doubt nothing runs
             raise ConfigError(f"confirm={confirm!r} is unknown; use 'per_tool', 'always' or 'never'")
+        if run_id is not None and (run_id.__class__ is not str or not run_id):
+            raise ConfigError(f'run_id={run_id!r} must be a text of at least one character; leave it out to get one')
+        if usage_limits is not None and usage_limits.__class__ is not UsageLimits:
+            raise ConfigError(f'usage_limits={usage_limits!r} is no UsageLimits(...)')
         overrides = _overrides.get()
         mine = overrides.get(id(self), {}) if overrides else {}
         own = self.model_settings
@@ -405,6 +419,8 @@ class Agent(Generic[Deps, Output]):
         if chosen is None:
             raise ConfigError('no model: pass one to Agent(model=...) or to the run, such as "openai:gpt-5-mini"')
         if not isinstance(chosen, str):
+            if not hasattr(chosen, 'respond'):
+                raise ConfigError(f'model={chosen!r} is no model; pass "provider:name" or an object with respond()')
             return chosen
         from agent_graph.registry import infer_model  # needed for names only
 
@@ -431,6 +447,10 @@ class Agent(Generic[Deps, Output]):
         from agent_graph.engine.planning import make_plan  # loads pydantic, so at the first run
 
         self._frozen = True
+        if self.journal is not None and not hasattr(self.journal, 'append'):
+            raise ConfigError(
+                f'journal={self.journal!r} is no journal; pass one such as SQLiteJournal({self.journal!r})'
+            )
         if tools is self._tools:  # one `Tool` and schema a function, however many plans
             self._tools[:] = [t if isinstance(t, Tool) else Tool(t) for t in tools]
         return make_plan(

@@ -112,7 +112,7 @@ class RequestInfo:
 
     `tools` are the function and output tools offered now; the tuple is the same object for as long as they do not
     change. `tool_choice` is resolved (`settings` has no such key here). `output_schema` is set for native structured
-    output. `allow_text` is false when only a tool call can end the run. `scratch` lives as long as the run: a model may
+    output. `allow_text` is false when only a tool call can end the run, or, with `allow_empty`, an empty answer. `scratch` lives as long as the run: a model may
     keep there what it derives from `tools` or from earlier messages, under its own keys.
     """
 
@@ -124,6 +124,7 @@ class RequestInfo:
     run_id: str = ''
     step: int = 0
     scratch: dict[Any, Any] = field(default_factory=dict[Any, Any])
+    allow_empty: bool = False
 
 
 PartSink: TypeAlias = Callable[..., Awaitable[None]]

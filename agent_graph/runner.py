@@ -151,6 +151,11 @@ class RunResult(Generic[Output]):
         return cost_of(self.state.spends)
 
     @property
+    def error(self) -> str | None:
+        """What stopped a run that failed or was cancelled, in words."""
+        return self.state.ended.error if self.state.ended is not None else None
+
+    @property
     def run_id(self) -> str:
         """The run's id in its journal."""
         return self.state.run_id
@@ -338,7 +343,7 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
 
     async def __anext__(self) -> AgentNode | End[FinalResult]:
         ended = self.ctx.state.ended
-        if ended is not None and ended.status != 'completed':
+        if (ended is not None and ended.status != 'completed') or (self.ctx.deps.drain_asked and self._shown):
             raise StopAsyncIteration
         return await super().__anext__()
 

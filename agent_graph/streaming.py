@@ -108,14 +108,19 @@ class RunStream(EventReader[RunResult[Output]], Generic[Output]):
         Without `delta` each item is the current response's text so far, so the last one is the answer; with `delta=True`
         each item is a new piece. Results of tools marked `show_result` come too.
         """
+        self.claim('text')
         return text_pieces(self, delta=delta)
 
     async def result(self) -> RunResult[Output]:
         """Read what is left and return the run's result."""
         return await self.finish()
 
-    async def output(self) -> AsyncIterator[Output]:
+    def output(self) -> AsyncIterator[Output]:
         """The output as it grows: each item is valid as far as it goes, and the last one is the run's output."""
+        self.claim('output')
+        return self._outputs()
+
+    async def _outputs(self) -> AsyncIterator[Output]:
         candidate = _Candidate()
         seen: list[Any] = []
         async for event in self:

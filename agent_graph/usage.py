@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from agent_graph.errors import ConfigError
+
 if TYPE_CHECKING:
     from decimal import Decimal
 
@@ -85,6 +87,14 @@ class UsageLimits:
     cost_limit: float | None = None
     time_limit: float | None = None
     on_limit: Literal['raise', 'final_answer'] = 'raise'
+
+    def __post_init__(self) -> None:
+        for name in self.__dataclass_fields__:
+            bound = getattr(self, name)
+            if name != 'on_limit' and bound is not None and not (isinstance(bound, int | float) and bound >= 0):
+                raise ConfigError(f'{name}={bound!r} must be a number from 0 on, or None for no bound')
+        if self.on_limit not in ('raise', 'final_answer'):
+            raise ConfigError(f"on_limit={self.on_limit!r} is unknown; use 'raise' or 'final_answer'")
 
 
 def cost_of(spends: Iterable[Spend]) -> Decimal | None:

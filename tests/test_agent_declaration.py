@@ -331,6 +331,18 @@ def test_metadata_of_agent_and_run() -> None:
     go(main())
 
 
+def test_metadata_changed_afterwards_changes_no_record() -> None:
+    async def main() -> None:
+        journal, given = MemoryJournal(), {'a': [1]}
+        result = await Agent(FunctionModel(_echo), journal=journal).run('go', metadata=given, run_id='r')  # pyright: ignore
+        given['a'].append(2)
+        given['b'] = []
+        assert result.metadata == {'a': [1]}
+        assert (await journal.load('r'))[0].entry.metadata == {'a': [1]}  # pyright: ignore
+
+    go(main())
+
+
 def test_history_given_is_never_changed() -> None:
     async def main() -> None:
         history: list[Message] = [UserMessage('before')]

@@ -102,6 +102,10 @@ class Effects:
         """Unix time in seconds."""
         return time.time()
 
+    def late(self) -> bool:
+        """Whether the lease has run out, as after a process was stopped for a while: the run may have another owner."""
+        return time.time() >= self.lease.expires
+
     async def release(self) -> None:
         """Give the run free for another owner."""
         await self.journal.release(self.lease)

@@ -124,8 +124,13 @@ async def _edited(state: RunState, edit: Callable[[RunState], Any]) -> list[Entr
         raise ConfigError(f'edit changed {", ".join(refused)}; a fork may change: {", ".join(_EDITABLE)}')
     if not changed:
         return []
-    checked = {'messages': _messages, 'metadata': _metadata, 'limits': _limits}
-    return [Edited(**{name: checked[name](after) for name in changed})]
+    return [
+        Edited(
+            _messages(after) if 'messages' in changed else None,
+            _metadata(after) if 'metadata' in changed else None,
+            _limits(after) if 'limits' in changed else None,
+        )
+    ]
 
 
 def _messages(state: RunState) -> tuple[Message, ...]:

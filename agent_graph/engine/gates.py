@@ -11,7 +11,7 @@ from agent_graph.engine.plan import RunDeps
 from agent_graph.engine.results import to_answer
 from agent_graph.engine.state import call_key
 from agent_graph.engine.tool_calls import Call, look_at, tool_context
-from agent_graph.errors import ArgumentsError, ConfigError, ToolFailed
+from agent_graph.errors import ArgumentsError, ToolFailed
 from agent_graph.journal.entries import Answered, CallFinished
 from agent_graph.messages import ToolCallPart, ToolReturnPart
 from agent_graph.messages.history import INTERRUPTED
@@ -134,13 +134,15 @@ async def _after_crash(deps: RunDeps, call: Call) -> Call | ToolReturnPart | Pen
     if rule == 'ask':
         question = f'The process died while {part.tool_name} ran (attempt {call.attempt - 1}); did it take effect?'
         return _pending(deps, call, 'crash', question)
-    found: Any = await deps.effects.consult(rule, tool_context(deps, call), part)
+    try:
+        found: Any = await deps.effects.consult(rule, tool_context(deps, call), part)
+    except Exception as error:  # it could not find out: then a person has to
+        return _pending(deps, call, 'crash', f'on_crash of {part.tool_name} raised {type(error).__name__}: {error}')
     if isinstance(found, Retry):
         return call
     if not isinstance(found, ToolReturn):
-        raise ConfigError(
-            f'on_crash of tool {part.tool_name!r} returned {found!r}; return ToolReturn(value) or Retry()'
-        )
+        wrong = f'on_crash of {part.tool_name} returned {found!r}, neither ToolReturn(value) nor Retry()'
+        return _pending(deps, call, 'crash', wrong)
     answer = to_answer(part, found)
     await deps.effects.record(CallFinished(answer.part))
     return answer.part

@@ -86,10 +86,9 @@ class Keeper:
         self._rounds.keepers.discard(self)
 
     async def check(self) -> None:
-        """Before an effect: if this process was stopped for longer than the lease, find out whether the run is still ours."""
+        """Find out whether the run is still ours, before an effect; raises `JournalConflict` if not."""
         effects = self._deps.effects
-        if effects.now() >= effects.lease.expires:
-            effects.lease = await effects.journal.renew(effects.lease, ttl=LEASE_SECONDS)
+        effects.lease = await effects.journal.renew(effects.lease, ttl=LEASE_SECONDS)
 
     async def renew(self) -> None:
         """Say that the driver lives; cancel it if the run has been taken over."""

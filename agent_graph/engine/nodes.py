@@ -98,7 +98,7 @@ class ModelRequest(BaseNode[RunState, RunDeps, FinalResult]):
             await enter(deps, entry)
             if deps.around is not None:
                 deps.around.count_request()
-        if deps.keeper is not None:
+        if deps.keeper is not None and deps.effects.late():
             await deps.keeper.check()
         info = await request.prepare_request(deps, final=final or state.final_asked)
         model = deps.model

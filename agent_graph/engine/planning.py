@@ -13,8 +13,25 @@ from agent_graph.tools import Tool
 __all__ = ['make_plan']
 
 
+def _check(settings: dict[str, Any]) -> None:
+    """Refuse settings no run could work with, before anything runs."""
+    for name in ('retries', 'output_retries'):
+        if not isinstance(settings[name], int) or settings[name] < 0:
+            raise ConfigError(f'{name}={settings[name]!r} must be a whole number from 0 on')
+    if settings['end_strategy'] not in ('early', 'graceful', 'exhaustive'):
+        raise ConfigError(
+            f"end_strategy={settings['end_strategy']!r} is unknown; use 'early', 'graceful' or 'exhaustive'"
+        )
+    most, timeout = settings['max_concurrency'], settings['tool_timeout']
+    if most is not None and (not isinstance(most, int) or most < 1):
+        raise ConfigError(f'max_concurrency={most!r} must be a whole number from 1 on, or None')
+    if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
+        raise ConfigError(f'tool_timeout={timeout!r} must be seconds above 0, or None')
+
+
 def make_plan(*, output_type: Any, tools: Sequence[Tool | Callable[..., Any]], **settings: Any) -> Plan:
     """Prepare a declaration; `settings` are the other fields of `Plan`. Raises `ConfigError` naming what cannot be."""
+    _check(settings)
     output = plan_output(output_type)
     by_name: dict[str, Tool] = {}
     for item in tools:

@@ -3,22 +3,65 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, Literal, NoReturn, cast
 
 from agent_graph.engine.effects import Effects
+from agent_graph.engine.fingerprint import changes
+from agent_graph.engine.plan import Plan
 from agent_graph.engine.start import PrivateJournal
 from agent_graph.engine.state import APPLY, RunState
-from agent_graph.errors import ReplayMismatch, UnexpectedModelBehavior
+from agent_graph.errors import ConfigError, ReplayMismatch, UnexpectedModelBehavior
 from agent_graph.journal import Lease
-from agent_graph.journal.entries import Ended, Entered, Entry, Record
+from agent_graph.journal.entries import Ended, Entered, Entry, Paused, Record, Started
 from agent_graph.messages import Message
 from agent_graph.model import Model, RequestInfo, ResponseBuilder
 
-__all__ = ['ReplayEffects']
+__all__ = ['ReplayEffects', 'check_fingerprint', 'follow_recording']
 
 _WALK = (Entered, Ended)
 """The entries that are the path itself; what happened inside a node is taken over from the recording."""
+
+_SHOWN = 120
+"""Characters of a value that a message shows; of a longer text, those around the place where it differs."""
+
+
+class RecordedEnd(Exception):
+    """The recorded run failed or was cancelled here, by something that a replay does not do again."""
+
+
+def check_fingerprint(first: Started, plan: Plan, on_change: Literal['refuse', 'continue']) -> None:
+    """Raise `ReplayMismatch` if the agent's tools or output are not those of the recorded run."""
+    if on_change not in ('refuse', 'continue'):
+        raise ConfigError(f"on_change={on_change!r} is unknown; use 'refuse' or 'continue'")
+    if on_change == 'continue' or first.fingerprint is None:
+        return
+    now = plan.fingerprint()
+    found = changes(first.fingerprint, now)
+    if found:
+        raise ReplayMismatch(
+            f"entry 1 (started) differs in 'fingerprint': {'; '.join(found)}",
+            seq=1,
+            index=0,
+            expected=first.fingerprint,
+            found=now,
+        )
+
+
+async def follow_recording(walk: Awaitable[object], effects: ReplayEffects) -> None:
+    """Walk to where the recording ends, also if the recorded run failed or was cancelled there."""
+    try:
+        await walk
+    except (RecordedEnd, ReplayMismatch) as error:
+        if isinstance(error, ReplayMismatch):
+            raise
+    except Exception as error:
+        cause = error.__cause__  # what a tool call met is wrapped
+        if isinstance(cause, ReplayMismatch):
+            raise cause from None
+        if not isinstance(cause, RecordedEnd) and not effects.failed_alike:
+            raise
 
 
 class ReplayEffects(Effects):
@@ -35,6 +78,16 @@ class ReplayEffects(Effects):
         self.records = records
         self.position = 1
         self.broken = False
+        self._take_over()
+
+    @property
+    def failed_alike(self) -> bool:
+        """Whether the code has come to the same failure as the recorded run."""
+        return not self.broken and self.position == len(self.records) and isinstance(self.records[-1].entry, Ended)
+
+    @property
+    def _upcoming(self) -> Record | None:
+        return self.records[self.position] if self.position < len(self.records) else None
 
     def record(self, entry: Entry, second: Entry | None = None) -> Awaitable[None]:
         """Compare instead of commit."""
@@ -46,46 +99,62 @@ class ReplayEffects(Effects):
         return done
 
     def _take(self, entry: Entry) -> None:
-        if self.broken or not isinstance(entry, _WALK):
+        upcoming = self._upcoming
+        on_path = isinstance(entry, _WALK) or (isinstance(entry, Paused) and upcoming is not None)
+        if self.broken or not on_path:
             APPLY[entry.__class__](self.state, entry)
             return
-        if self.position >= len(self.records):
-            self.broken = True
-            raise UnexpectedModelBehavior(
-                f'the recording ends after entry {len(self.records)}, where the run goes on with {entry!r}; record it to its end'
-            )
-        recorded = self.records[self.position]
-        if isinstance(recorded.entry, Ended) and recorded.entry.status != 'completed' and not isinstance(entry, Ended):
-            self.broken = True
-            raise UnexpectedModelBehavior(
-                f'the recorded run {recorded.entry.status} at entry {recorded.seq}: {recorded.entry.error or "no error"}'
-            )
-        difference = _difference(recorded.entry, entry)
+        if upcoming is None:
+            self._stop_here(f'where the run goes on with {_named(entry)}')
+        if not isinstance(entry, Ended):
+            self._check_end(upcoming)
+        difference = _difference(upcoming.entry, entry)
         if difference is not None:
             self.broken = True
-            raise _mismatch(recorded, difference, recorded.entry, entry)
-        APPLY[entry.__class__](self.state, recorded.entry)
+            raise _mismatch(upcoming, entry, *difference)
+        APPLY[entry.__class__](self.state, upcoming.entry)
         self.position += 1
-        while self.position < len(self.records) and not isinstance(self.records[self.position].entry, _WALK):
-            inside = self.records[self.position].entry
-            APPLY[inside.__class__](self.state, inside)
+        self._take_over()
+
+    def _take_over(self) -> None:
+        """Apply what was recorded inside the node."""
+        while (upcoming := self._upcoming) is not None and not isinstance(upcoming.entry, _WALK):
+            APPLY[upcoming.entry.__class__](self.state, upcoming.entry)
             self.position += 1
+
+    def _check_end(self, upcoming: Record | None) -> None:
+        """Stop here, as the recorded run did, if it failed or was cancelled at this place."""
+        entries = [] if upcoming is None else [r.entry for r in self.records[self.position :]]
+        cut_off = len(entries) == 2 and isinstance(entries[0], Entered) and entries[0].response is not None
+        ended = entries[-1] if len(entries) == 1 or cut_off else None
+        if not isinstance(ended, Ended) or ended.status == 'completed':
+            return
+        if cut_off and not cast('Any', entries[0]).response.interrupted:
+            return
+        for entry in entries:
+            APPLY[entry.__class__](self.state, entry)
+        self.position = len(self.records)
+        raise RecordedEnd
+
+    def _stop_here(self, where: str) -> NoReturn:
+        self.broken = True
+        raise UnexpectedModelBehavior(
+            f'the recording ends after entry {len(self.records)}, {where}; record the run to its end to replay it'
+        )
 
     async def ask(self, model: Model, messages: Sequence[Message], info: RequestInfo, out: ResponseBuilder) -> None:
         """The recorded response, or the recorded failure."""
-        upcoming = self.records[self.position].entry if self.position < len(self.records) else None
-        if isinstance(upcoming, Entered) and upcoming.response is not None:
-            await out.message(upcoming.response)
-            await out.finish()
-            return
-        if isinstance(upcoming, Ended):
-            raise UnexpectedModelBehavior(f'the recorded request failed: {upcoming.error or upcoming.status}')
-        raise UnexpectedModelBehavior(
-            f'the recording stops before request {self.state.step} was answered; record the run to its end to replay it'
-        )
+        self._check_end(self._upcoming)
+        upcoming = self._upcoming.entry if self._upcoming is not None else None
+        if not isinstance(upcoming, Entered) or upcoming.response is None:
+            self._stop_here(f'before request {self.state.step} was answered')
+        await out.message(upcoming.response)
+        await out.finish()
 
     async def call(self, *args: Any, **kwargs: Any) -> Any:
         """A call that was not recorded as finished: replay has no effects, so it cannot be made now."""
+        self._check_end(self._upcoming)
+        self.broken = True
         raise ReplayMismatch(
             f'after entry {self.position} the run calls a tool whose result is not in the recording',
             seq=self.position,
@@ -98,24 +167,73 @@ class ReplayEffects(Effects):
         """There is no lease to give back."""
 
 
-def _difference(recorded: Entry, made: Entry) -> str | None:
-    """The name of the first field that differs, `kind` for another entry altogether."""
+def _difference(recorded: Entry, made: Entry) -> tuple[str, object, object] | None:
+    """The first field that differs, with what it was and is; `kind` for another entry altogether."""
     if type(recorded) is not type(made):
-        return 'kind'
+        return 'kind', recorded, made
     for name in recorded.__dataclass_fields__:
         before, now = getattr(recorded, name), getattr(made, name)
-        if before != now and not (isinstance(recorded, Ended) and name in ('error', 'error_type')):
-            return name
+        if before != now and not (isinstance(recorded, Ended) and name == 'error'):
+            return name, before, now
     return None
 
 
-def _mismatch(record: Record, name: str, recorded: Entry, made: Entry) -> ReplayMismatch:
-    before = recorded if name == 'kind' else getattr(recorded, name)
-    now = made if name == 'kind' else getattr(made, name)
+def _mismatch(record: Record, made: Entry, name: str, before: object, now: object) -> ReplayMismatch:
+    if name == 'kind':
+        said = f'recorded {_named(record.entry)}, now {_named(made)}'
+    else:
+        path, old, new = next(_innermost(name, before, now))
+        name = path
+        said = 'recorded {}, now {}'.format(*_shown(old, new))
+        if isinstance(made, Ended) and made.error is not None:
+            said += f' ({made.error_type}: {made.error})'
     return ReplayMismatch(
-        f'entry {record.seq} ({recorded.kind}) differs in {name!r}: recorded {before!r}, now {now!r}',
+        f'entry {record.seq} ({record.entry.kind}) differs in {name!r}: {said}',
         seq=record.seq,
         index=0,
         expected=before,
         found=now,
     )
+
+
+def _named(entry: Entry) -> str:
+    """An entry in a few words."""
+    if isinstance(entry, Entered):
+        return f'{entry.node} entered'
+    if isinstance(entry, Ended):
+        return f'the end ({entry.status})' + (f', {entry.error_type}: {entry.error}' if entry.error else '')
+    return f'{entry.kind}: {_short(repr(entry))}'
+
+
+def _innermost(path: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
+    """The places where two values differ, as deep as they can be told: path, old and new value."""
+    if old == new:
+        return
+    if type(old) is type(new) and is_dataclass(old):
+        for field in fields(old):
+            yield from _innermost(f'{path}.{field.name}', getattr(old, field.name), getattr(new, field.name))
+    elif isinstance(old, dict) and isinstance(new, dict):
+        was, is_now = cast('dict[Any, Any]', old), cast('dict[Any, Any]', new)
+        for key in (*was, *(k for k in is_now if k not in was)):
+            yield from _innermost(f'{path}[{key!r}]', was.get(key), is_now.get(key))
+        yield path, old, new  # a key with `None` is gone
+    elif isinstance(old, tuple | list) and isinstance(new, tuple | list) and len(cast('Any', old)) == len(cast('Any', new)):
+        for index, (a, b) in enumerate(zip(cast('Sequence[Any]', old), cast('Sequence[Any]', new), strict=True)):
+            yield from _innermost(f'{path}[{index}]', a, b)
+    else:
+        yield path, old, new
+
+
+def _shown(old: object, new: object) -> tuple[str, str]:
+    """Two values that differ, each short; of long texts the part where they begin to differ."""
+    if not (isinstance(old, str) and isinstance(new, str)) or max(len(old), len(new)) <= _SHOWN:
+        return _short(repr(old)), _short(repr(new))
+    pairs = enumerate(zip(old, new, strict=False))
+    at = next((i for i, (a, b) in pairs if a != b), min(len(old), len(new)))
+    start = max(at - _SHOWN // 4, 0)
+    dots = '…' if start else ''
+    return tuple(f'{dots}{text[start : start + _SHOWN]!r}{"…" if len(text) > start + _SHOWN else ""}' for text in (old, new))  # pyright: ignore
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 3 * _SHOWN else f'{text[: 3 * _SHOWN]}… ({len(text)} characters)'

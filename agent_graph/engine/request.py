@@ -74,16 +74,25 @@ async def prepare_request(deps: RunDeps, *, final: bool) -> RequestInfo:
         deps.offered = tools
         deps.offered_names = tuple([t.name for t in tools])
     tools = deps.offered or ()
-    allow_text = plan.output.text != 'none' or plan.output.allow_none
-    resolved: Any = 'auto' if allow_text or not tools else 'required'
+    allow_text, allow_empty = plan.output.text != 'none', plan.output.allow_none
+    free = allow_text or allow_empty
+    resolved: Any = 'auto' if free or not tools else 'required'
     if 'tool_choice' in settings:
         choice = settings['tool_choice']
         if callable(choice):
             choice = await deps.effects.consult(choice, deps.context())
         settings = cast(ModelSettings, {k: v for k, v in settings.items() if k != 'tool_choice'})
-        resolved = _resolve_choice(plan, choice, tools, allow_text, final)
+        resolved = _resolve_choice(plan, choice, tools, free, final)
     return RequestInfo(
-        tools, settings, resolved, plan.output.native, allow_text, deps.state.run_id, deps.state.step, deps.scratch
+        tools,
+        settings,
+        resolved,
+        plan.output.native,
+        allow_text,
+        deps.state.run_id,
+        deps.state.step,
+        deps.scratch,
+        allow_empty,
     )
 
 

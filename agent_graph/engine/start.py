@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from pydantic_graph import BaseNode, End, GraphRunContext
 
@@ -17,7 +17,7 @@ from agent_graph.engine.effects import Effects, new_run_id, now
 from agent_graph.engine.nodes import FinalResult, HandleResponse, ModelRequest, UserPrompt
 from agent_graph.engine.plan import Keep, OnPending, Plan, RunDeps, active_call
 from agent_graph.engine.state import RunState, apply, fold
-from agent_graph.errors import CodecError, ConfigError, UnknownRun
+from agent_graph.errors import CodecError, ConfigError, MessageError, UnknownRun
 from agent_graph.journal import Journal, Lease
 from agent_graph.journal.entries import Ended, Entered, Parent, Record, Started
 from agent_graph.journal.memory import MemoryJournal
@@ -111,7 +111,9 @@ async def open_run(order: Order) -> Opened:
         journal.records += first
         lease = Lease(run_id, 'private', 1, 0.0)
     else:
-        lease = await _create(journal, run_id, first)
+        making = journal.create(run_id, first, owner=_new_owner(), ttl=LEASE_SECONDS)
+        # A journal in memory never lets go of the loop, so no cancellation can come in between.
+        lease = await (making if isinstance(journal, MemoryJournal) else _created(journal, run_id, making))
     state = RunState(run_id)
     _take_captured(state)
     apply(state, entry)
@@ -119,15 +121,13 @@ async def open_run(order: Order) -> Opened:
     return UserPrompt(entry.prompt), GraphRunContext(state=state, deps=deps)
 
 
-async def _create(journal: Journal, run_id: str, first: Sequence[Record]) -> Lease:
-    """Make the run; one whose caller was cancelled meanwhile is ended, not left behind as if it were running."""
-    if isinstance(journal, MemoryJournal):  # it never lets go of the loop, so no cancellation can come in between
-        return await journal.create(run_id, first, owner=_new_owner(), ttl=LEASE_SECONDS)
-    making = asyncio.ensure_future(journal.create(run_id, first, owner=_new_owner(), ttl=LEASE_SECONDS))
+async def _created(journal: Journal, run_id: str, making: Coroutine[Any, Any, Lease]) -> Lease:
+    """Make the run; one whose caller is cancelled meanwhile is ended, not left behind as if it were running."""
+    task = asyncio.create_task(making)
     try:
-        return await asyncio.shield(making)
+        return await asyncio.shield(task)
     except asyncio.CancelledError:
-        lease = await making
+        lease = await task
         await journal.append(run_id, (Record(2, now(), Ended('cancelled')),), epoch=lease.epoch)
         raise
 
@@ -144,10 +144,34 @@ def _first_entry(order: Order, parent: Parent | None, fingerprint: dict[str, Jso
     if isinstance(prompt, str):
         prompt = prompt if prompt.isascii() else clean_text(prompt)
     elif prompt is not None:
-        prompt = clean_data(tuple(prompt))
-    history = _clean_history(tuple(order.history)) if order.history else ()
+        prompt = clean_data(_checked_prompt(prompt))
+    history = _checked_history(order.history) if order.history else ()
     metadata = order.metadata and clean_json(order.metadata)
     return Started(order.plan.name, prompt, history, metadata, order.limits, parent, fingerprint, order.confirm)
+
+
+def _checked_prompt(prompt: Any) -> tuple[str | FilePart, ...]:
+    """A prompt of several parts; `ConfigError` for what is none."""
+    if not isinstance(prompt, list | tuple):
+        raise ConfigError(f'the prompt is {prompt!r}; pass a str, or a list of str and FilePart')
+    items = tuple(cast('Sequence[Any]', prompt))
+    for index, item in enumerate(items):
+        if not isinstance(item, str | FilePart):
+            raise ConfigError(f'item {index} of the prompt is {item!r}; pass a str, or a list of str and FilePart')
+    return items
+
+
+def _checked_history(history: Sequence[Any]) -> tuple[Message, ...]:
+    """A message list, with a word on what it takes when it is none."""
+    try:
+        return _clean_history(tuple(history))
+    except (AttributeError, TypeError):
+        kinds = ('system', 'user', 'assistant', 'tool')
+        wrong = next((i for i, m in enumerate(history) if getattr(m, 'kind', None) not in kinds), 0)
+        raise MessageError(
+            f'item {wrong} of message_history is {history[wrong]!r}, which is no message; pass messages such as '
+            'result.messages, or convert Chat Completions dicts with agent_graph.messages.from_openai'
+        ) from None
 
 
 def _clean_history(history: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -217,16 +241,20 @@ async def reopen_run(order: Order, run_id: str, journal: Journal, *, owner: RunD
     return _node_at(state), ctx
 
 
-def replay_run(order: Order, records: Sequence[Record]) -> tuple[UserPrompt, GraphRunContext[RunState, RunDeps]]:
+def replay_run(
+    order: Order, records: Sequence[Record], run_id: str, on_change: Literal['refuse', 'continue']
+) -> tuple[UserPrompt, GraphRunContext[RunState, RunDeps]]:
     """A recorded run from its beginning, with a door that only compares."""
-    from agent_graph.engine.replaying import ReplayEffects
+    from agent_graph.engine.replaying import ReplayEffects, check_fingerprint
 
     first = records[0].entry if records else None
     if not isinstance(first, Started):
         raise ConfigError('there is nothing to replay: the recording does not begin with the start of a run')
-    state = RunState('replay')
+    check_fingerprint(first, order.plan, on_change)
+    state = RunState(run_id)
     apply(state, first)
     order.limits = state.limits
+    order.keep = None
     deps = _handles(order, ReplayEffects(records, state), state, None, private=True)
     deps.deadline = None
     return UserPrompt(state.prompt), GraphRunContext(state=state, deps=deps)

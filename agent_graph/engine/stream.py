@@ -37,6 +37,7 @@ class EventReader(Generic[Result]):
         self._work = work
         self._queue = EventQueue()
         self._task: asyncio.Task[Result] | None = None
+        self._claimed: str | None = None
 
     def _begin(self) -> asyncio.Task[Result]:
         if self._task is None:
@@ -55,7 +56,11 @@ class EventReader(Generic[Result]):
         task = self._begin()
         if self._queue.closed:
             raise StopAsyncIteration
-        event = await self._queue.get()
+        try:
+            event = await self._queue.get()
+        except asyncio.CancelledError:  # the reader is cancelled, and the work is done for the reader
+            await self.cancel()
+            raise
         if event is not None:
             return event
         self._queue.close()
@@ -65,8 +70,12 @@ class EventReader(Generic[Result]):
     async def finish(self) -> Result:
         """Read to the end without looking, and return what the work returned."""
         task = self._begin()
-        while not self._queue.closed and await self._queue.get() is not None:
-            pass
+        try:
+            while not self._queue.closed and await self._queue.get() is not None:
+                pass
+        except asyncio.CancelledError:
+            await self.cancel()
+            raise
         self._queue.close()
         return await self._outcome(task)
 
@@ -76,6 +85,14 @@ class EventReader(Generic[Result]):
         if task.cancelled():
             raise self._cancelled()
         return task.result()
+
+    def claim(self, reading: str) -> None:
+        """Say that `reading` takes the events; a second reading would only find what the first has left."""
+        if self._claimed is not None:
+            raise ConfigError(
+                f'{reading}() was called on a stream that {self._claimed}() reads; a stream can be read once'
+            )
+        self._claimed = reading
 
     def _cancelled(self) -> RunCancelled:
         return RunCancelled('the run was cancelled before its end')
@@ -201,6 +218,7 @@ class RequestStream(NodeStream):
 
     def text(self, *, delta: bool = False) -> AsyncIterator[str]:
         """The response's text as it grows; with `delta=True` only what is new each time."""
+        self.claim('text')
         return text_pieces(self, delta=delta)
 
 

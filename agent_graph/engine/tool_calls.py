@@ -101,7 +101,8 @@ def _look(deps: RunDeps, part: ToolCallPart) -> Call | ToolReturnPart:
     tools, offered = deps.plan.tools, deps.offered_names
     tool = tools[name] if name in tools else None
     if tool is None or (offered is not None and name not in offered):
-        names = ', '.join(repr(n) for n in deps.plan.tools if offered is None or n in offered) or 'none'
+        known = (*deps.plan.tools, *deps.plan.output.tools)
+        names = ', '.join(repr(n) for n in known if offered is None or n in offered) or 'none'
         return ToolReturnPart(
             part.tool_name, f'Unknown tool {part.tool_name!r}. Available tools: {names}.', part.tool_call_id, 'retry'
         )
@@ -221,7 +222,7 @@ async def _one(deps: RunDeps, call: Call) -> ToolReturnPart | None:
     part, tool = call.part, call.tool
     call_id = part.tool_call_id
     await deps.effects.record(CallStarted(call_id, part.tool_name, call.sent, call.attempt))
-    if deps.keeper is not None:
+    if deps.keeper is not None and deps.effects.late():
         await deps.keeper.check()
     if deps.around is not None and call.attempt == 1:
         deps.around.count_calls(1)

@@ -109,6 +109,8 @@ class TestModel:
         schema = info.output_schema.schema if info.output_schema is not None else None
         if output is not None and (self._args is not None or not info.allow_text):
             return self._output_call(output, info)
+        if schema is None and not info.allow_text and info.allow_empty and self._args is None:
+            return TextPart('')
         if schema is None and info.allow_text:
             schema = _prompted_schema(messages)
         if schema is None and self._args is not None:

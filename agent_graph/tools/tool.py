@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
+from agent_graph.errors import ToolDefinitionError
 from agent_graph.messages import FilePart, JsonValue, ToolCallPart
 from agent_graph.model import ToolDefinition
 from agent_graph.tools.context import RunContext
@@ -103,6 +104,12 @@ class Tool:
         requires_approval: Approval = False,
         external: bool = False,
     ) -> None:
+        if on_crash not in ('ask', 'retry', 'never') and not callable(on_crash):
+            raise ToolDefinitionError(
+                f"on_crash={on_crash!r} is unknown; use 'ask', 'retry', 'never' or a function", tool_name=name or ''
+            )
+        if timeout is not None and (timeout.__class__ not in (int, float) or timeout <= 0):
+            raise ToolDefinitionError(f'timeout={timeout!r} must be seconds above 0', tool_name=name or '')
         self.function = function
         self.given_name = name
         self.given_description = description

@@ -12,6 +12,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from agent_graph import Agent, AssistantMessage, MemoryJournal, Message, PartDeltaEvent, RunCancelled
@@ -210,6 +211,55 @@ def test_a_dropped_reader_cancels_the_run(leave: Callable[[Agent[Any, Any]], Awa
         assert state.ended is not None and state.ended.status == 'cancelled'
         assert is_valid(state.messages)
         await _works_afterwards(agent, wire)
+
+    go(main())
+
+
+class Closing(Wire):
+    """A connection that takes its time to close."""
+
+    closed = False
+
+    async def respond(self, messages: Any, info: Any, out: Any) -> None:
+        try:
+            await super().respond(messages, info, out)
+        finally:
+            await asyncio.sleep(0.03)
+            self.closed = True
+
+
+@pytest.mark.parametrize('reader', ['run_stream', 'node.stream'])
+@pytest.mark.parametrize('scope', ['asyncio', 'anyio'])
+def test_cancelled_twice_while_the_connection_closes(scope: str, reader: str) -> None:
+    async def main() -> None:
+        wire, journal = Closing(pause=0.001), MemoryJournal()
+        agent = Agent(wire, journal=journal)
+
+        async def read() -> None:
+            if reader == 'run_stream':
+                async with agent.run_stream('go', run_id='r') as s:
+                    async for _ in s.text():
+                        pass
+                return
+            async with agent.iter('go', run_id='r') as run:
+                node: Any = await run.next()
+                async with node.stream(run.ctx) as stream:
+                    async for _ in stream:
+                        pass
+
+        if scope == 'anyio':
+            with anyio.move_on_after(0.03):
+                await read()
+        else:
+            task = asyncio.create_task(read())
+            await asyncio.sleep(0.03)
+            for _ in range(3):
+                task.cancel()
+                await asyncio.sleep(0.003)
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert wire.closed, 'the block was left before the connection was closed'
+        assert (await journal.info('r')).status == 'cancelled'
 
     go(main())
 

@@ -6,14 +6,15 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import anyio
 import pytest
 
 from agent_graph import Agent, MemoryJournal, RunCancelled, ToolFailed
 from agent_graph.engine.state import fold
 from agent_graph.journal.entries import CallFinished
 from agent_graph.messages import is_valid
-from agent_graph.testing import ScriptedModel
-from tests.engine.kit import Log, answers_of, call, go
+from agent_graph.testing import FunctionModel, ScriptedModel
+from tests.engine.kit import WAYS, Log, Way, answers_of, call, go
 
 
 class Worker:
@@ -117,19 +118,29 @@ def test_a_cancelling_stops_every_tool(how: str) -> None:
     go(main())
 
 
-def test_cancelled_twice_while_the_tools_clean_up() -> None:
+@pytest.mark.parametrize('tools', [1, 2, 3])
+@pytest.mark.parametrize('scope', ['asyncio', 'anyio'])
+def test_cancelled_twice_while_the_tools_clean_up(scope: str, tools: int) -> None:
+    """An impatient caller; and anyio's cancel scopes, which cancel again in every turn of the loop."""
+
     async def main() -> None:
-        workers = [Worker('one'), Worker('two')]
+        workers = [Worker(f'tool_{n}') for n in range(tools)]
         journal = MemoryJournal()
-        agent = Agent(ScriptedModel([[call('one'), call('two')]]), tools=[w.tool for w in workers], journal=journal)
-        task = asyncio.create_task(agent.run('go', run_id='r'))
-        while not all(w.count for w in workers):  # noqa: ASYNC110 (nothing tells when)
-            await asyncio.sleep(0.002)
-        task.cancel()
-        await asyncio.sleep(0.005)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+        agent = Agent(
+            ScriptedModel([[call(w.name) for w in workers]]), tools=[w.tool for w in workers], journal=journal
+        )
+        if scope == 'anyio':
+            with anyio.move_on_after(0.05):
+                await agent.run('go', run_id='r')
+        else:
+            task = asyncio.create_task(agent.run('go', run_id='r'))
+            await asyncio.sleep(0.05)
+            for _ in range(3):
+                task.cancel()
+                await asyncio.sleep(0.003)
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert all(w.count for w in workers)
         await _watch(workers)
         state = fold('r', await journal.load('r'))
         assert state.ended is not None and state.ended.status == 'cancelled' and is_valid(state.messages)
@@ -211,3 +222,46 @@ def test_nested_runs_are_stopped_too() -> None:
         assert caught.value.usage is not None and caught.value.usage.requests == 2
 
     go(main())
+
+
+def test_run_cancel_is_not_lost_when_the_model_ignores_it() -> None:
+    async def main() -> None:
+        async def deaf(messages: Any, info: Any) -> str:
+            try:
+                await asyncio.sleep(30)
+            except asyncio.CancelledError:
+                pass
+            return 'late answer'
+
+        async with Agent(FunctionModel(deaf)).iter('go') as run:
+            task = asyncio.create_task(run.to_end())
+            await asyncio.sleep(0.01)
+            await run.cancel()
+            with pytest.raises(RunCancelled):
+                await task
+            assert run.result is not None and run.result.status == 'cancelled' and is_valid(run.messages)
+
+    go(main())
+
+
+@pytest.mark.parametrize('way', WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize('where', ['model', 'tool', 'two tools'])
+def test_a_cancel_scope_of_anyio_around_a_run_catches_its_own_cancellation(where: str, way: Way) -> None:
+    async def main() -> None:
+        async def wait() -> str:
+            await asyncio.sleep(30)
+            return 'never'
+
+        async def answer(messages: Any, info: Any) -> Any:
+            if where == 'model':
+                await asyncio.sleep(30)
+            return [call('wait', {}, '1'), call('wait', {}, '2')][: 1 if where == 'tool' else 2]
+
+        agent = Agent(FunctionModel(answer), tools=[wait])
+        with anyio.move_on_after(0.03) as scope:
+            await way(agent, 'go')
+        task = asyncio.current_task()
+        assert scope.cancelled_caught and task is not None and task.cancelling() == 0
+        await asyncio.sleep(0)
+
+    go(main(), seconds=5)

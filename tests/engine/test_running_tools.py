@@ -589,3 +589,42 @@ def test_text_beside_calls_is_kept() -> None:
         assert result.messages[0] == UserMessage('go')
 
     go(main())
+
+
+@pytest.mark.parametrize('kind', ['sync', 'async', 'sync output function', 'sync with a timeout'])
+def test_a_tool_that_raises_stop_iteration(kind: str) -> None:
+    """`next(iterator)` in user code: asyncio cannot carry this exception, and a waiter for it would wait for ever."""
+
+    async def main() -> None:
+        def sync() -> str:
+            return next(iter(list[str]()))
+
+        async def coroutine() -> str:
+            return sync()
+
+        if kind == 'sync output function':
+            agent: Agent[None, str] = Agent(ScriptedModel([[call('final_result')]]), output_type=sync)
+        else:
+            tool = Tool(coroutine if kind == 'async' else sync, name='t', timeout=5 if 'timeout' in kind else None)
+            agent = Agent(ScriptedModel([[call('t')]]), tools=[tool])
+        with pytest.raises(ToolFailed, match='StopIteration'):
+            await asyncio.wait_for(agent.run('go'), 3)
+
+    go(main())
+
+
+def test_sync_code_that_makes_a_coroutine_and_partial_functions() -> None:
+    from functools import partial
+
+    async def main() -> None:
+        async def add(a: int, b: int) -> int:
+            return a + b
+
+        def makes(n: int) -> Any:
+            return add(n, n)
+
+        model = ScriptedModel([[call('makes', {'n': 2}), call('add', {'b': 2})], 'x'])
+        result = await Agent(model, tools=[makes, partial(add, 1)]).run('go')
+        assert [p.content for p in answers_of(result.messages)] == [4, 3]
+
+    go(main())
