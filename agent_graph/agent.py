@@ -486,8 +486,10 @@ class Agent(Generic[Deps, Output]):
     async def _forget_ended(self) -> None:
         """Drop runs that waited in memory and have ended since."""
         if self._waiting is not None:
-            for info in await self._waiting.runs():
-                if info.status not in ('paused', 'running'):
+            runs = await self._waiting.runs()
+            over = [r.run_id for r in runs if r.parent is None and r.status not in ('paused', 'running')]
+            for info in runs:
+                if any(info.run_id == r or info.run_id.startswith(f'{r}:') for r in over):
                     await self._waiting.delete(info.run_id)
 
     def _durable_journal(self) -> Journal:

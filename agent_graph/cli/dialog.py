@@ -33,9 +33,7 @@ class LineReader:
             piece = await self._more()
             self._ended = not piece
             self._buffer += piece
-        if not self._buffer and self._ended:
-            # The next line may still come: Ctrl-D ends a line of a terminal, not the terminal.
-            self._ended = not os.isatty(self._fd)
+        if not self._buffer:
             return None
         line, _, self._buffer = self._buffer.partition(b'\n')
         return line.decode('utf-8', 'replace').rstrip('\r')

@@ -6,6 +6,7 @@ it happen without an await in between, so parallel calls cannot overshoot.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 from agent_graph.errors import UsageLimitExceeded
@@ -18,6 +19,10 @@ _TOKEN_LIMITS = (
     ('output_tokens_limit', 'output_tokens'),
     ('total_tokens_limit', 'total_tokens'),
 )
+
+
+_lock = threading.Lock()
+"""Runs in worker threads share budgets with runs in the loop's thread; held only between a check and its count."""
 
 
 class Budget:
@@ -51,6 +56,10 @@ class Budget:
 
         `beyond_tokens` lets the last request of a run with `on_limit='final_answer'` through its own token bounds.
         """
+        with _lock:
+            self._reserve_request(beyond_tokens)
+
+    def _reserve_request(self, beyond_tokens: bool) -> None:
         budget: Budget | None = self
         while budget is not None:
             if budget.limits is not None:
@@ -80,6 +89,10 @@ class Budget:
 
     def reserve_calls(self, count: int) -> int:
         """Count up to `count` tool calls and return how many were granted; the rest must not start."""
+        with _lock:
+            return self._reserve_calls(count)
+
+    def _reserve_calls(self, count: int) -> int:
         granted = count
         budget: Budget | None = self
         while budget is not None:

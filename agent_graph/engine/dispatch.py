@@ -24,7 +24,7 @@ from agent_graph.engine.budget import ActiveCall
 from agent_graph.engine.plan import RunDeps
 from agent_graph.engine.response import cut_call, is_empty, refused, text_of
 from agent_graph.engine.validators import run_validators, takes_context
-from agent_graph.errors import ArgumentsError, ModelRetry, UnexpectedModelBehavior
+from agent_graph.errors import ArgumentsError, ModelRetry, ToolFailed, UnexpectedModelBehavior
 from agent_graph.events import OutputToolCallEvent, OutputToolResultEvent
 from agent_graph.journal.entries import CallFinished, CallStarted
 from agent_graph.messages import AssistantMessage, JsonValue, ToolCallPart, ToolMessage, ToolReturnPart, UserMessage
@@ -316,6 +316,8 @@ async def _output_value(deps: RunDeps, tool: OutputTool, call: ToolCallPart) -> 
         return await run_validators(deps, value), None
     finished = deps.state.finished.get(call.tool_call_id)
     if finished is not None:
+        if finished.part.outcome == 'failed':
+            raise ToolFailed(str(finished.part.content), tool_name=call.tool_name, tool_call_id=call.tool_call_id)
         if finished.part.outcome == 'retry':
             raise ModelRetry(str(finished.part.content))
         value = plan.output.load(finished.output, call.tool_name)

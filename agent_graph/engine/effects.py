@@ -21,7 +21,7 @@ from agent_graph.journal.entries import Entry, Record
 from agent_graph.messages import Message
 from agent_graph.model import Model, RequestInfo, ResponseBuilder
 
-__all__ = ['Effects', 'RunStore', 'ToolTimeout', 'is_coroutine_function', 'new_run_id', 'now']
+__all__ = ['Effects', 'RunStore', 'ToolTimeout', 'is_coroutine_function', 'new_run_id', 'now', 'stop_tasks']
 
 T = TypeVar('T')
 
@@ -54,6 +54,20 @@ def is_coroutine_function(function: Callable[..., Any]) -> bool:
         function = function.func
     call = getattr(type(function), '__call__', None)  # noqa: B004  an object whose class defines an async one
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+async def stop_tasks(tasks: set[asyncio.Task[Any]]) -> None:
+    """Cancel tasks and wait until each has really ended, even if this waiting is cancelled meanwhile."""
+    again = False
+    for task in tasks:
+        task.cancel()
+    while tasks := {t for t in tasks if not t.done()}:  # looked at first: a scope may cancel every wait at once
+        try:
+            await asyncio.wait(tasks)
+        except asyncio.CancelledError:
+            again = True
+    if again:
+        raise asyncio.CancelledError
 
 
 class RunStore(Protocol):
@@ -123,18 +137,20 @@ class Effects:
         """Wait until at least one of the tasks is done: (done, still running)."""
         return asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
+    def until(self, task: asyncio.Task[Any]) -> Awaitable[None]:
+        """Wait until a task is done; cancelling this does not cancel the task."""
+        waiter = self.loop.create_future()
+
+        def wake(_: object) -> None:
+            if not waiter.done():
+                waiter.set_result(None)
+
+        task.add_done_callback(wake)
+        return waiter
+
     async def stop(self, tasks: set[asyncio.Task[T]]) -> None:
-        """Cancel tasks and wait until each has really ended, even if this waiting is cancelled meanwhile."""
-        again = False
-        for task in tasks:
-            task.cancel()
-        while tasks:
-            try:
-                _, tasks = await asyncio.wait(tasks)
-            except asyncio.CancelledError:
-                again = True
-        if again:
-            raise asyncio.CancelledError
+        """Cancel tasks and wait until each has really ended; see `stop_tasks`."""
+        await stop_tasks(tasks)
 
     def call(
         self,

@@ -71,8 +71,25 @@ async def failed(deps: RunDeps, error: Exception) -> Exception:
     """A node raised `error`: record that, and return what to raise."""
     if isinstance(error, JournalConflict) and deps.state.ended is None:
         return await lost(deps, error)
-    await stop(deps, 'failed', error)
+    if isinstance(error, JournalError) and not isinstance(error, CodecError):
+        await _abandon(deps, error)
+    else:
+        await stop(deps, 'failed', error)
     return error
+
+
+async def _abandon(deps: RunDeps, error: JournalError) -> None:
+    """The journal failed: nothing more can be written; leave the run where the store has it, free to be resumed."""
+    if deps.keeper is not None:
+        deps.keeper.stop()
+    try:
+        await deps.effects.release()
+    except JournalError as failure:
+        error.add_note(f'and the run could not be released: {failure}')
+    if deps.tracing is not None:
+        deps.tracing.end('failed', deps.state.usage, error)
+    if deps.sink is not None:
+        await deps.sink(RunEnded, status='failed', error=str(error))
 
 
 async def lost(deps: RunDeps, error: JournalConflict | None = None) -> Exception:

@@ -18,6 +18,10 @@ def loss(before: Any, after: Any, path: str) -> str | None:
     """
     if isinstance(before, list | tuple) and isinstance(after, list | tuple):
         return _items(cast('Sequence[Any]', before), cast('Sequence[Any]', after), path)
+    return _other(before, after, path)
+
+
+def _other(before: Any, after: Any, path: str) -> str | None:
     if type(before) is not type(after):
         if _equal(before, after):
             return None
@@ -27,7 +31,8 @@ def loss(before: Any, after: Any, path: str) -> str | None:
         if len(was) != len(now) or any(key not in now for key in was):
             return f'{path} has the keys {list(was)!r}, and would come back with {list(now)!r}'
         return _first(loss(value, now[key], f'{path}[{key!r}]') for key, value in was.items())
-    return _first(loss(getattr(before, n), getattr(after, n, None), f'{path}.{n}') for n in _names(before))
+    names = _names(before)
+    return _first(loss(getattr(before, n), getattr(after, n, None), f'{path}.{n}') for n in names)
 
 
 def _items(before: Sequence[Any], after: Sequence[Any], path: str) -> str | None:

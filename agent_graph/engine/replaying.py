@@ -148,7 +148,9 @@ class ReplayEffects(Effects):
         upcoming = self._upcoming.entry if self._upcoming is not None else None
         if not isinstance(upcoming, Entered) or upcoming.response is None:
             self._stop_here(f'before request {self.state.step} was answered')
-        await out.message(upcoming.response)
+        response = upcoming.response
+        await out.message(response)
+        out.model_name, out.provider_name = response.model_name, response.provider_name
         await out.finish()
 
     async def call(self, *args: Any, **kwargs: Any) -> Any:
@@ -217,7 +219,11 @@ def _innermost(path: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
         for key in (*was, *(k for k in is_now if k not in was)):
             yield from _innermost(f'{path}[{key!r}]', was.get(key), is_now.get(key))
         yield path, old, new  # a key with `None` is gone
-    elif isinstance(old, tuple | list) and isinstance(new, tuple | list) and len(cast('Any', old)) == len(cast('Any', new)):
+    elif (
+        isinstance(old, tuple | list)
+        and isinstance(new, tuple | list)
+        and len(cast('Any', old)) == len(cast('Any', new))
+    ):
         for index, (a, b) in enumerate(zip(cast('Sequence[Any]', old), cast('Sequence[Any]', new), strict=True)):
             yield from _innermost(f'{path}[{index}]', a, b)
     else:
@@ -232,7 +238,9 @@ def _shown(old: object, new: object) -> tuple[str, str]:
     at = next((i for i, (a, b) in pairs if a != b), min(len(old), len(new)))
     start = max(at - _SHOWN // 4, 0)
     dots = '…' if start else ''
-    return tuple(f'{dots}{text[start : start + _SHOWN]!r}{"…" if len(text) > start + _SHOWN else ""}' for text in (old, new))  # pyright: ignore
+    return tuple(
+        f'{dots}{text[start : start + _SHOWN]!r}{"…" if len(text) > start + _SHOWN else ""}' for text in (old, new)
+    )  # pyright: ignore
 
 
 def _short(text: str) -> str:

@@ -24,7 +24,7 @@ from agent_graph.journal.memory import MemoryJournal
 from agent_graph.messages import FilePart, JsonValue, Message
 from agent_graph.model import Model, ModelSettings
 from agent_graph.pending import Confirm, Pending
-from agent_graph.text import clean_data, clean_json, clean_text
+from agent_graph.text import clean_data, clean_text, json_form
 from agent_graph.usage import UsageLimits
 
 __all__ = ['Opened', 'Order', 'PrivateJournal', 'captured', 'look_inside', 'open_run', 'reopen_run', 'replay_run']
@@ -98,11 +98,11 @@ async def open_run(order: Order) -> Opened:
         parent = Parent(owner.run_id, around.tool_call_id)
         around.children += 1
         run_id = run_id or f'{owner.run_id}:{around.tool_call_id}:{around.children}'
-        if (
-            not isinstance(journal, PrivateJournal)
-            and (opened := await _go_on(order, run_id, journal, owner)) is not None
-        ):
-            return opened
+        if not isinstance(journal, PrivateJournal):
+            found = await _go_on(order, run_id, journal, owner)
+            if not isinstance(found, str):
+                return found
+            run_id = found
     run_id = run_id or new_run_id()
     private = isinstance(journal, PrivateJournal)
     entry = _first_entry(order, parent, None if private else order.plan.fingerprint())
@@ -146,7 +146,12 @@ def _first_entry(order: Order, parent: Parent | None, fingerprint: dict[str, Jso
     elif prompt is not None:
         prompt = clean_data(_checked_prompt(prompt))
     history = _checked_history(order.history) if order.history else ()
-    metadata = order.metadata and clean_json(order.metadata)
+    metadata = order.metadata
+    if metadata is not None:
+        try:
+            metadata = json_form(metadata)  # a copy: what the caller does with it later is no part of the run
+        except ValueError as error:
+            raise ConfigError(f'metadata={order.metadata!r} has no JSON form: {error}; pass JSON data') from error
     return Started(order.plan.name, prompt, history, metadata, order.limits, parent, fingerprint, order.confirm)
 
 
@@ -193,16 +198,18 @@ def _clean_history(history: tuple[Message, ...]) -> tuple[Message, ...]:
     return history
 
 
-async def _go_on(order: Order, run_id: str, journal: Journal, owner: RunDeps) -> Opened | None:
-    """The run an earlier attempt of this tool call started, or `None` if there is none to go on with."""
+async def _go_on(order: Order, run_id: str, journal: Journal, owner: RunDeps) -> Opened | str:
+    """The run an earlier attempt of this tool call started; the id for a new one if there is none to go on with."""
     try:
         records = await journal.load(run_id)
     except UnknownRun:
-        return None
+        return run_id
     state = fold(run_id, records)
-    if state.ended is not None and state.ended.status != 'completed':
-        return None if order.run_id else await _go_on(order, f'{run_id}+', journal, owner)
-    return await reopen_run(order, run_id, journal, owner=owner)
+    same = state.agent == order.plan.name and state.prompt == _first_entry(order, None, None).prompt
+    if same and (state.ended is None or state.ended.status == 'completed'):
+        return await reopen_run(order, run_id, journal, owner=owner)
+    # The tool does something else this time, or begins again what failed.
+    return run_id if order.run_id else await _go_on(order, f'{run_id}+', journal, owner)
 
 
 async def reopen_run(order: Order, run_id: str, journal: Journal, *, owner: RunDeps | None = None) -> Opened:
@@ -247,7 +254,8 @@ def replay_run(
     """A recorded run from its beginning, with a door that only compares."""
     from agent_graph.engine.replaying import ReplayEffects, check_fingerprint
 
-    first = records[0].entry if records else None
+    first: Any = records[0] if records else None
+    first = first.entry if isinstance(first, Record) else None
     if not isinstance(first, Started):
         raise ConfigError('there is nothing to replay: the recording does not begin with the start of a run')
     check_fingerprint(first, order.plan, on_change)

@@ -14,6 +14,7 @@ from pydantic_graph import BaseNode, End, GraphRunContext
 from typing_extensions import TypeVar
 
 from agent_graph.engine.channel import EventQueue
+from agent_graph.engine.effects import stop_tasks
 from agent_graph.engine.ending import cancelled, failed, in_time
 from agent_graph.engine.plan import RunDeps
 from agent_graph.engine.state import RunState
@@ -101,10 +102,11 @@ class EventReader(Generic[Result]):
         """Stop the work now and wait until it has ended; what it had received is kept."""
         self._queue.close()
         task = self._begin()
-        task.cancel()
-        await asyncio.wait({task})
-        if not task.cancelled():
-            task.exception()  # looked at: the reader has chosen to leave
+        try:
+            await stop_tasks({task})
+        finally:
+            if task.done() and not task.cancelled():
+                task.exception()  # looked at: the reader has chosen to leave
 
     async def aclose(self) -> None:
         """Same as `cancel`, if the work still goes on."""

@@ -54,6 +54,8 @@ class _Threads:
             if future.set_running_or_notify_cancel():
                 try:
                     result = function()
+                except StopIteration as error:  # no future can carry one: it would end the coroutine that waits
+                    future.set_exception(RuntimeError(f'the function raised StopIteration: {error.value!r}'))
                 except BaseException as error:  # the waiter decides what an exception means, SystemExit included
                     future.set_exception(error)
                 else:

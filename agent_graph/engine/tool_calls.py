@@ -17,7 +17,15 @@ from agent_graph.engine.budget import ActiveCall
 from agent_graph.engine.effects import ToolTimeout
 from agent_graph.engine.plan import RunDeps, active_call
 from agent_graph.engine.results import ToolAnswer, to_answer
-from agent_graph.errors import ArgumentsError, ModelRetry, RunCancelled, ToolFailed, UsageLimitExceeded
+from agent_graph.errors import (
+    ArgumentsError,
+    JournalConflict,
+    JournalError,
+    ModelRetry,
+    RunCancelled,
+    ToolFailed,
+    UsageLimitExceeded,
+)
 from agent_graph.events import CustomEvent, FunctionToolCallEvent, FunctionToolResultEvent
 from agent_graph.journal.entries import CallFinished, CallStarted
 from agent_graph.messages import JsonValue, ToolCallPart, ToolReturnPart
@@ -83,6 +91,13 @@ def reserve(deps: RunDeps, ready: list[Call], answers: dict[str, ToolReturnPart]
     return ready
 
 
+def _known(part: ToolReturnPart) -> ToolReturnPart:
+    """A recorded answer; one that says the tool failed ends the run now as it would have without the crash."""
+    if part.outcome == 'failed':
+        raise ToolFailed(str(part.content), tool_name=part.tool_name, tool_call_id=part.tool_call_id)
+    return part
+
+
 async def show_refused(deps: RunDeps, calls: Sequence[ToolCallPart], answers: dict[str, ToolReturnPart]) -> None:
     """Show the calls that were answered without running, unless that was before a crash."""
     sink = deps.sink
@@ -97,7 +112,7 @@ def _look(deps: RunDeps, part: ToolCallPart) -> Call | ToolReturnPart:
     """A call that can run, or the answer to one that cannot or need not."""
     call_id, name, state = part.tool_call_id, part.tool_name, deps.state
     if call_id in state.finished:
-        return state.finished[call_id].part
+        return _known(state.finished[call_id].part)
     tools, offered = deps.plan.tools, deps.offered_names
     tool = tools[name] if name in tools else None
     if tool is None or (offered is not None and name not in offered):
@@ -175,18 +190,12 @@ async def run_all(deps: RunDeps, ready: Sequence[Call], answers: dict[str, ToolR
 
 async def _run_alone(deps: RunDeps, call: Call, answers: dict[str, ToolReturnPart]) -> None:
     """Run the one call there is: still in a task of its own, but waited for without the machinery for many."""
-    driver = deps.driver or asyncio.current_task()
-    assert driver is not None
-    before = driver.cancelling()
     task = deps.effects.task(_one(deps, call))
     try:
-        answer = await task
-        if driver.cancelling() > before:  # the tool swallowed the cancellation of the run
-            raise asyncio.CancelledError
-    except BaseException as error:
-        await _stop(deps, {task: call}, set())
-        if isinstance(error, asyncio.CancelledError) and driver.cancelling() == before:
-            _result(task, call)
+        await deps.effects.until(task)
+        answer = _result(task, call)
+    except BaseException:
+        await _stop(deps, {task: call}, {task})
         raise
     if answer is not None:
         answers[answer.tool_call_id] = answer
@@ -210,6 +219,9 @@ async def _stop(deps: RunDeps, order: dict[asyncio.Task[ToolReturnPart | None], 
         for task in order:
             if not task.cancelled():
                 task.exception()  # looked at, so that asyncio does not report it as forgotten
+        broken = [e for t in order if not t.cancelled() and isinstance(e := t.exception(), JournalError)]
+        if broken:  # nothing more can be written; the first fault says why, the others only that there is a gap
+            raise next((e for e in broken if not isinstance(e, JournalConflict)), broken[0])
         for call in order.values():
             if call.part.tool_call_id in deps.state.finished or call.part.tool_call_id not in deps.state.started:
                 continue

@@ -10,10 +10,12 @@ from agent_graph.testing.replay import ReplayModel
 from agent_graph.testing.scripted import FunctionModel, Request, ScriptedModel, ScriptItem
 
 if TYPE_CHECKING:
+    from agent_graph.testing.cassettes import CassetteMismatch, check_replay, replay_cassette
     from agent_graph.testing.journal_suite import DurableJournalSuite, JournalSuite
 
 __all__ = [
     'AnswerFunction',
+    'CassetteMismatch',
     'DurableJournalSuite',
     'FunctionModel',
     'JournalSuite',
@@ -23,13 +25,19 @@ __all__ = [
     'ScriptItem',
     'ScriptedModel',
     'TestModel',
+    'check_replay',
+    'replay_cassette',
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Load the suites when asked for: pytest can rewrite their asserts only before they are imported."""
+    """Load what is heavier when asked for; pytest can rewrite the asserts of the suites only before they are imported."""
     if name in ('DurableJournalSuite', 'JournalSuite'):
         from agent_graph.testing import journal_suite
 
         return getattr(journal_suite, name)
+    if name in ('CassetteMismatch', 'check_replay', 'replay_cassette'):
+        from agent_graph.testing import cassettes
+
+        return getattr(cassettes, name)
     raise AttributeError(f'module {__name__!r} has no attribute {name!r}')

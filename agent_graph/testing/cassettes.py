@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from typing_extensions import TypeVar
 
@@ -45,10 +45,11 @@ def check_replay(
     except RuntimeError:
         pass
     else:
-        raise ConfigError(
-            'check_replay was called inside a running event loop; use "await replay_cassette(...)" there'
-        )
-    return asyncio.run(replay_cassette(agent, path_or_records, **options))
+        raise ConfigError('check_replay was called inside a running event loop; use "await replay_cassette(...)" there')
+    try:
+        return asyncio.run(replay_cassette(agent, path_or_records, **options))
+    except CassetteMismatch as error:
+        raise error.with_traceback(None) from None  # the frames of the event loop say nothing
 
 
 async def replay_cassette(
@@ -57,7 +58,7 @@ async def replay_cassette(
     """`check_replay`, for tests that are async."""
     __tracebackhide__ = True
     path = Path(path_or_records) if isinstance(path_or_records, str | Path) else None
-    records, lines = _read(path) if path is not None else (list(_checked(path_or_records)), [])
+    records, lines = _read(path) if path is not None else (_checked(path_or_records), [])
     _check_whole(records, path)
     try:
         return await agent.replay(records, **options)
@@ -85,8 +86,10 @@ def _read(path: Path) -> tuple[list[Record], list[int]]:
     return records, [number for number, line in enumerate(text.split('\n'), 1) if line.strip()]
 
 
-def _checked(records: Any) -> Sequence[Record]:
-    given: list[Any] = list(records)
+def _checked(records: Any) -> list[Record]:
+    if not isinstance(records, Sequence):
+        raise ConfigError(f'{records!r} is no cassette; pass a path, or the records of a run')
+    given: list[Any] = list(cast('Sequence[Any]', records))
     for index, record in enumerate(given):
         if not isinstance(record, Record):
             raise ConfigError(f'records[{index}] is {record!r}; pass a path, or the records of a run')
@@ -99,4 +102,6 @@ def _check_whole(records: Sequence[Record], path: Path | None) -> None:
         raise ConfigError(f'{name} is empty; export a run into it')
     last = records[-1]
     if not isinstance(last.entry, Ended | Paused):
-        raise ConfigError(f'{name} stops at entry {last.seq} ({last.entry.kind}), in the middle of a run; record it whole')
+        raise ConfigError(
+            f'{name} stops at entry {last.seq} ({last.entry.kind}), in the middle of a run; record it whole'
+        )

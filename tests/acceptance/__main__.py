@@ -50,10 +50,11 @@ def _kill(server: ForkServer, folder: Path, given: argparse.Namespace) -> int:
 def _contend(server: ForkServer, folder: Path, races: int) -> int:
     rivals = Rivals(server, folder)
     wrong = [f'race {n}: {what}' for n in range(races) for what in rivals.race()]
-    _say(f'{races} races for one run, {len(wrong)} failures')
+    wrong += [f'race {n} with answers: {what}' for n in range(races) for what in rivals.race_to_answer()]
+    _say(f'{races} races for one run, and {races} with the same answer, {len(wrong)} failures')
     writes = Campaign(server, folder).count('steps', BEFORE_WRITE)
-    stopped = [f'write {n}: {what}' for n in range(2, writes) for what in rivals.stopped('steps', n, BEFORE_WRITE)]
-    _say(f'stopped before each of {writes - 2} writes for longer than the lease, {len(stopped)} failures')
+    stopped = [f'write {n}: {what}' for n in range(2, writes + 1) for what in rivals.stopped('steps', n, BEFORE_WRITE)]
+    _say(f'stopped before each of {writes - 1} writes for longer than the lease, {len(stopped)} failures')
     for what in [*wrong, *stopped]:
         _say(f'FAILED: {what}')
     return len(wrong) + len(stopped)

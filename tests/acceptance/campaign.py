@@ -100,7 +100,7 @@ class Campaign:
         code = self._live(folder, scenario, way, kills, resume_by or way)
         wrong = [f'exit code {code}'] if code else faults(self._evidence(folder, scenario))
         if wrong:
-            name = f'{scenario!r} begun by {way!r}, resumed by {resume_by or way!r}, {list(kills)}, in {folder}'
+            name = f'{scenario!r} begun by {way!r}, resumed by {resume_by or way!r}, {list(kills)}'
             self.report.failures.append('\n'.join([f'FAILED: {name}', *(f'  {fault}' for fault in wrong)]))
         else:
             shutil.rmtree(folder)

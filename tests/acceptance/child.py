@@ -16,11 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from agent_graph import Agent, Message, RequestInfo, RunResult, SQLiteJournal, Usage, UsageLimits
+from agent_graph import Agent, Message, RequestInfo, RunResult, SQLiteJournal, ToolApproved, Usage, UsageLimits
 from agent_graph.engine.state import fold
 from agent_graph.errors import AgentGraphError
 from agent_graph.journal import CallFinished, CallStarted, Ended, Entered, Record, Started
-from agent_graph.journal.entries import Paused, StepDone
+from agent_graph.journal.entries import StepDone
 from agent_graph.messages import dump_json, is_valid
 from agent_graph.testing import FunctionModel
 from tests.acceptance.ledger import Ledger
@@ -40,7 +40,7 @@ class Order:
     """What a process is to do, as JSON on its way there.
 
     `at`, `of`: the place to die at (see `Points`), or to be stopped at with `stop`. `delay`, `ttl`: see `MarkedJournal`. `limits`: requests,
-    tool calls and tokens the run may use. `attempt`: begin or resume once, at `moment` (of the monotonic clock) if given,
+    tool calls and tokens the run may use. `attempt`: begin, resume, or resume with a yes to the call `w1`, once, at `moment` (of the monotonic clock) if given,
     and report how that ended, well or not.
     """
 
@@ -53,7 +53,7 @@ class Order:
     delay: float = 0.0
     ttl: float | None = None
     limits: tuple[int, int, int] | None = None
-    attempt: Literal['begin', 'resume'] | None = None
+    attempt: Literal['begin', 'resume', 'approve'] | None = None
     moment: float | None = None
     name: str = 'result'
 
@@ -87,8 +87,11 @@ async def _attempt(order: Order, stage: Stage, agent: Agent[Any, Any]) -> None:
         pass
     found = await facts_of(stage)
     try:
-        options = _start_options(order) if order.attempt == 'begin' else {}
-        result = await DRIVE[order.way](agent, None if order.attempt == 'begin' else RUN_ID, options)
+        if order.attempt == 'begin':
+            result = await DRIVE[order.way](agent, None, _start_options(order))
+        else:
+            options = {'answers': {'w1': ToolApproved()}} if order.attempt == 'approve' else {}
+            result = await DRIVE[order.way](agent, RUN_ID, options)
         ended = result.status
     except AgentGraphError as error:
         ended = type(error).__name__
@@ -189,7 +192,9 @@ def _facts(records: list[Record]) -> dict[str, Any]:
         'attempts': [[e.tool_call_id, e.attempt] for e in started],
         'finished': [e.part.tool_call_id for e in entries if isinstance(e, CallFinished)],
         'steps': [[e.scope, e.name] for e in entries if isinstance(e, StepDone)],
-        'pauses': sum(isinstance(e, Paused) for e in entries),
+        'in_flight': {
+            i: e.tool_name for i, e in state.started.items() if i not in state.finished and i not in state.idle
+        },
         'ends': sum(isinstance(e, Ended) for e in entries),
         'valid': is_valid(state.valid_messages()),
     }

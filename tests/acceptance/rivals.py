@@ -40,15 +40,34 @@ class Rivals:
     def race(self) -> list[str]:
         """Two fresh processes resume the run a killed one left, at the same moment."""
         folder = self._folder_of_a_killed_run()
-        order = Order('meeting', str(folder), attempt='resume', moment=time.monotonic() + 0.08)
-        pids = [self._server.launch(replace(order, name=name)) for name in 'ab']
-        codes = [self._server.wait(pid) for pid in pids]
-        if codes != [0, 0]:
-            return [f'exit codes {codes}']
-        ends = {name: json.loads((folder / name).read_text()) for name in 'ab'}
-        wrong = list(_wrong_with_race(ends, Ledger(folder / 'ledger').lines()))
+        ends = self._both(Order('meeting', str(folder), attempt='resume'))
+        wrong = _wrong_with_race(ends, Ledger(folder / 'ledger').lines())
         shutil.rmtree(folder)
         return wrong
+
+    def race_to_answer(self) -> list[str]:
+        """Two fresh processes bring the same answer to a waiting run, at the same moment."""
+        folder = self.new_folder()
+        assert self._server.do(Order('waiting', str(folder), attempt='begin')) == 0
+        ends = self._both(Order('waiting', str(folder), attempt='approve'))
+        told = sorted(end['ended'] for end in ends.values())
+        wrong = [] if told[0] in ('AnswerError', 'RunLocked') else [f'they ended with {told}']
+        if told[1] != 'completed':  # the one that came too late was in the way of the other; nobody has done anything
+            assert self._server.do(Order('waiting', str(folder), attempt='resume', name='c')) == 0
+            told.append(json.loads((folder / 'c').read_text())['ended'])
+        effects = [line.key for line in Ledger(folder / 'ledger').lines() if line.what == 'tool']
+        if effects != ['w1', 'w2'] or told[-1] != 'completed':
+            wrong.append(f'they ended with {told}, effects {effects}')
+        shutil.rmtree(folder)
+        return wrong
+
+    def _both(self, order: Order) -> dict[str, Any]:
+        """What two processes with the same order told."""
+        order = replace(order, moment=time.monotonic() + 0.08)
+        pids = [self._server.launch(replace(order, name=name)) for name in 'ab']
+        codes = [self._server.wait(pid) for pid in pids]
+        assert codes == [0, 0], f'exit codes {codes}'
+        return {name: json.loads((Path(order.folder) / name).read_text()) for name in 'ab'}
 
     def _folder_of_a_killed_run(self) -> Path:
         """A run whose first tool call was killed before its effect."""

@@ -168,7 +168,7 @@ def _lingering(stage: Stage) -> Agent[Any, Any]:
     async def linger(ctx: RunContext, n: int) -> str:
         stage.effect('linger', ctx.run_id, str(ctx.tool_call_id))
         try:
-            await asyncio.sleep(60)
+            await asyncio.sleep(600)
         finally:
             stage.ledger.add('stopped', ctx.run_id, str(ctx.tool_call_id))
         return value('linger', n)
@@ -176,6 +176,13 @@ def _lingering(stage: Stage) -> Agent[Any, Any]:
     turns = [call('linger', 1, 'l1')], [call('fetch', 2, 'l2')]
     tools = [stage.tool('fetch'), stage.declare('linger', linger)]
     return Agent(stage.model('lingering', *turns, report), name='lingering', tools=tools, journal=stage.journal)
+
+
+def _waiting(stage: Stage) -> Agent[Any, Any]:
+    """A call that waits for somebody's yes."""
+    tools = [stage.tool('wire', requires_approval=True), stage.tool('fetch')]
+    turns = [call('wire', 1, 'w1')], [call('fetch', 2, 'w2')]
+    return Agent(stage.model('waiting', *turns, report), name='waiting', tools=tools, journal=stage.journal)
 
 
 SCENARIOS = {
@@ -190,7 +197,11 @@ SCENARIOS = {
 }
 """By name: those that are killed anywhere."""
 
-CONTESTS = {'meeting': Scenario(_meeting), 'lingering': Scenario(_lingering)}
+CONTESTS = {
+    'meeting': Scenario(_meeting),
+    'lingering': Scenario(_lingering),
+    'waiting': Scenario(_waiting),
+}
 """By name: those that two processes want."""
 
 

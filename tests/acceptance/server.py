@@ -33,7 +33,7 @@ from tests.acceptance.stage import Stage
 
 __all__ = ['ForkServer', 'fork_server']
 
-PATIENCE = 30
+PATIENCE = 100
 """Seconds after which a child that hangs is ended, which is a failure."""
 
 

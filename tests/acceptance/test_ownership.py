@@ -65,7 +65,7 @@ class Driver:
 def drivers(server: ForkServer, rivals: Rivals) -> Iterator[dict[str, Driver]]:
     """Begun together and early, since a driver looks after its lease only every five seconds."""
     made: dict[str, Driver] = {}
-    for name, ttl in (('cancelled', None), ('stopped', 0.5), ('renewed', 6.0)):
+    for name, ttl in (('cancelled', None), ('stopped', 0.5), ('renewed', 8.0)):
         order = Order('lingering', str(rivals.new_folder()), ttl=ttl, attempt='begin', name=name)
         made[name] = Driver(server.launch(order), order, time.monotonic())
     for driver in made.values():
@@ -80,6 +80,12 @@ def drivers(server: ForkServer, rivals: Rivals) -> Iterator[dict[str, Driver]]:
 @pytest.mark.usefixtures('drivers')
 def test_two_resume_at_the_same_moment(rivals: Rivals) -> None:
     wrong = [f'race {n}: {what}' for n in range(RACES) for what in rivals.race()]
+    assert not wrong
+
+
+@pytest.mark.usefixtures('drivers')
+def test_two_bring_the_same_answer_at_the_same_moment(rivals: Rivals) -> None:
+    wrong = [f'race {n}: {what}' for n in range(RACES // 2) for what in rivals.race_to_answer()]
     assert not wrong
 
 
@@ -126,9 +132,9 @@ def test_a_tool_is_stopped_when_its_run_has_another_owner(server: ForkServer, dr
 
 
 def test_a_lease_is_renewed_while_its_owner_lives(server: ForkServer, drivers: dict[str, Driver]) -> None:
-    """Longer than its lease of six seconds after its beginning, the run is still reserved for its driver."""
+    """Longer after its beginning than its lease of eight seconds, the run is still reserved for its driver."""
     driver = drivers['renewed']
-    time.sleep(max(0.0, driver.begun + 6.5 - time.monotonic()))
+    time.sleep(max(0.0, driver.begun + 8.5 - time.monotonic()))
     other = Order('lingering', driver.order.folder, attempt='resume', name='other')
     assert server.do(other) == 0
     assert json.loads((driver.folder / 'other').read_text())['ended'] == 'RunLocked'

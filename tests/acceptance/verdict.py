@@ -105,9 +105,8 @@ def _in_flight(evidence: Evidence) -> Iterator[str]:
 
 def _open_calls(moment: Facts) -> Iterator[tuple[str, str, str]]:
     for run_id, run in moment['runs'].items():
-        for call_id, tool_name in run['tools'].items():
-            if call_id not in run['finished'] and not run['pauses']:
-                yield run_id, call_id, tool_name
+        for call_id, tool_name in run['in_flight'].items():
+            yield run_id, call_id, tool_name
 
 
 def _at_the_end(evidence: Evidence) -> Iterator[str]:

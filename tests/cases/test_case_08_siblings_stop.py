@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -227,10 +228,8 @@ def test_nested_runs_are_stopped_too() -> None:
 def test_run_cancel_is_not_lost_when_the_model_ignores_it() -> None:
     async def main() -> None:
         async def deaf(messages: Any, info: Any) -> str:
-            try:
+            with suppress(asyncio.CancelledError):
                 await asyncio.sleep(30)
-            except asyncio.CancelledError:
-                pass
             return 'late answer'
 
         async with Agent(FunctionModel(deaf)).iter('go') as run:

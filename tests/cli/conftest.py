@@ -9,7 +9,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -292,11 +292,12 @@ def command(folder: Path, capsys: pytest.CaptureFixture[str]) -> Command:
 
 
 @pytest.fixture
-def spawn(folder: Path) -> Callable[..., subprocess.Popen[str]]:
-    """Start `agent-graph` as a process of its own."""
+def spawn(folder: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Start `agent-graph` as a process of its own; none outlives the test."""
+    started: list[subprocess.Popen[str]] = []
 
     def start(*args: str, **options: Any) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, '-m', 'agent_graph.cli', *args],
             stdout=options.pop('stdout', subprocess.PIPE),
             stderr=options.pop('stderr', subprocess.PIPE),
@@ -304,8 +305,14 @@ def spawn(folder: Path) -> Callable[..., subprocess.Popen[str]]:
             env={**os.environ, **options.pop('env', {})},
             **options,
         )
+        started.append(process)
+        return process
 
-    return start
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
 
 
 @dataclass

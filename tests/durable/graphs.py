@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic_graph import BaseNode, End, Graph, GraphBuilder
+from pydantic_graph import BaseNode, End, Graph, GraphBuilder, GraphRunContext
 
-from agent_graph import GraphContext, Journal, run_graph
+from agent_graph import Journal, run_graph
 from tests.durable.kit import Killed, Mortal
 
 __all__ = ['Check', 'Count', 'Tally', 'counting', 'run_counting']
@@ -27,7 +27,7 @@ class Count(BaseNode[Tally, Any, str]):
 
     by: int = 1
 
-    async def run(self, ctx: GraphContext[Tally, Any]) -> Check:
+    async def run(self, ctx: GraphRunContext[Tally, Any]) -> Check:
         ctx.state.count += self.by
         return Check(ctx.state.count >= 5)
 
@@ -38,7 +38,7 @@ class Check(BaseNode[Tally, Any, str]):
 
     enough: bool
 
-    async def run(self, ctx: GraphContext[Tally, Any]) -> Count | End[str]:
+    async def run(self, ctx: GraphRunContext[Tally, Any]) -> Count | End[str]:
         return End(f'counted to {ctx.state.count}') if self.enough else Count()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,12 +12,14 @@ from agent_graph.engine.state import RunState, fold
 from agent_graph.journal import Lease
 from agent_graph.journal.entries import Entry, Record, RunInfo
 from agent_graph.messages import is_valid
+from tests.engine.kit import go
 
 __all__ = [
     'KINDS',
     'Killed',
     'Mortal',
     'Store',
+    'at_every_write',
     'by_id',
     'entries_of',
     'kinds_of',
@@ -174,16 +176,16 @@ def yes(result: RunResult[Any]) -> dict[Any, Any]:
 
 
 @contextmanager
-def unchanged(*things: Sequence[Any] | Mapping[Any, Any]) -> Iterator[None]:
+def unchanged(*things: Sequence[Any] | Mapping[Any, Any]) -> Generator[None]:
     """Nothing is done inside: these lists stay as they are."""
     before = [list(thing) for thing in things]
     yield
     assert [list(thing) for thing in things] == before
 
 
-async def last_of(work: Coroutine[Any, Any, T]) -> T | None:
-    """What `work` gives, or `None` if its process died."""
-    try:
-        return await work
-    except Killed:
-        return None
+def at_every_write(work: Callable[[int], Coroutine[Any, Any, bool]], *, most: int = 80) -> int:
+    """Run `work(1)`, `work(2)`, ... until the process does not die any more, which it says; returns that number."""
+    for at in range(1, most):
+        if not go(work(at)):
+            return at
+    raise AssertionError(f'it still dies at write {most - 1}')

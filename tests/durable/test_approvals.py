@@ -38,7 +38,8 @@ def deleter(log: Log, **options: Any) -> Tool:
         log.append((path, force) if force else path)
         return f'{path} is gone'
 
-    return Tool(delete, **{'requires_approval': True, **options})
+    options.setdefault('requires_approval', True)
+    return Tool(delete, **options)
 
 
 async def _async_rule(ctx: RunContext[Any], args: dict[str, Any]) -> bool:
@@ -169,9 +170,7 @@ def test_confirm(confirm: Any, waiting: list[str]) -> None:
     async def main() -> None:
         log = Log()
         script = [[call('delete', {'path': 'a'}), call('free'), call('shy')], 'done']
-        agent = Agent(
-            ScriptedModel(script), tools=[deleter(log), log.tool('free'), _shy(log)], journal=MemoryJournal()
-        )
+        agent = Agent(ScriptedModel(script), tools=[deleter(log), log.tool('free'), _shy(log)], journal=MemoryJournal())
         result = await agent.run('go', confirm=confirm)
         if waiting:
             assert pending_ids(result) == waiting

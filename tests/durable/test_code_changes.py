@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -87,7 +87,10 @@ GATED = Tool(pay, requires_approval=True)
 CHANGES: dict[str, tuple[Callable[[Journal], Agent[None, Any]], list[str]]] = {
     'a tool gone': (lambda j: agent_with(j, GATED), ["tool 'look' is gone"]),
     'a tool more': (lambda j: agent_with(j, GATED, look, Tool(look, name='see')), ["tool 'see' is new"]),
-    'a tool renamed': (lambda j: agent_with(j, _renamed('transfer'), look), ["tool 'pay' is gone", "'transfer' is new"]),
+    'a tool renamed': (
+        lambda j: agent_with(j, _renamed('transfer'), look),
+        ["tool 'pay' is gone", "'transfer' is new"],
+    ),
     'another type': (lambda j: agent_with(j, _with(float), look), ["arguments of tool 'pay'"]),
     'a narrower type': (lambda j: agent_with(j, _with(Literal[5, 6]), look), ["arguments of tool 'pay'"]),
     'a bound': (lambda j: agent_with(j, _with(Annotated[int, Field(le=3)]), look), ["arguments of tool 'pay'"]),
@@ -189,9 +192,7 @@ def test_allowed_on_purpose(how: str) -> None:
     go(main())
 
 
-@pytest.mark.parametrize(
-    'given', ['Continue', 'yes', '', True, None, 1], ids=repr
-)
+@pytest.mark.parametrize('given', ['Continue', 'yes', '', True, None, 1], ids=repr)
 def test_an_on_change_that_does_not_exist_is_no_yes(given: Any) -> None:
     async def main() -> None:
         journal = MemoryJournal()
@@ -284,15 +285,18 @@ def test_every_way_to_resume_refuses(how: str) -> None:
         journal = MemoryJournal()
         await stopped(journal)
         agent = agent_with(journal, GATED)
+
+        async def stream() -> None:
+            async with agent.resume_stream('r') as s:
+                await s.result()
+
+        work: dict[str, Callable[[], Awaitable[Any]]] = {
+            'resume': lambda: agent.resume('r'),
+            'resume_iter': lambda: agent.resume_iter('r').__aenter__(),
+            'resume_stream': stream,
+        }
         with pytest.raises(ConfigError, match="tool 'look' is gone"):
-            if how == 'resume':
-                await agent.resume('r')
-            elif how == 'resume_iter':
-                async with agent.resume_iter('r'):
-                    pass
-            else:
-                async with agent.resume_stream('r') as s:
-                    await s.result()
+            await work[how]()
         async with agent.resume_iter('r', on_change='continue') as run:
             assert run.result is not None and run.result.status == 'paused'
 

@@ -91,9 +91,7 @@ def test_the_same_arguments_for_another_tool_are_another_question() -> None:
     async def main() -> None:
         log = Log()
         script = [[call('copy', ARGS, 'c1')], [call('move', ARGS, 'c2')], 'done']
-        agent = Agent(
-            ScriptedModel(script), tools=[copier(log), copier(log, name='move')], journal=MemoryJournal()
-        )
+        agent = Agent(ScriptedModel(script), tools=[copier(log), copier(log, name='move')], journal=MemoryJournal())
         result = await agent.run('go')
         result = await agent.resume(result.run_id, answers={'c1': ToolDenied()})
         assert pending_ids(result) == ['c2']
@@ -129,10 +127,12 @@ def test_a_denial_holds_after_a_restart_and_for_the_rest_of_the_run(kind: str, t
 def test_a_rule_that_has_changed_its_mind_does_not_undo_a_denial() -> None:
     async def main() -> None:
         log, strict = Log(), [True]
+
+        def rule(ctx: RunContext[None], args: dict[str, Any]) -> bool:
+            return strict[0]
+
         script = [[call('copy', ARGS, 'c1')], [call('copy', ARGS, 'c2')], 'done']
-        agent = Agent(
-            ScriptedModel(script), tools=[copier(log, rule=lambda ctx, args: strict[0])], journal=MemoryJournal()
-        )  # pyright: ignore
+        agent = Agent(ScriptedModel(script), tools=[copier(log, rule=rule)], journal=MemoryJournal())
         result = await agent.run('go')
         strict[0] = False
         result = await agent.resume(result.run_id, answers={'c1': ToolDenied()})
@@ -244,7 +244,9 @@ def test_a_no_after_a_crash_says_what_is_known_and_nothing_more() -> None:
             log.append('pay')
             return 'paid'
 
-        agent = Agent(ScriptedModel([[call('pay', {}, 'c1')], [call('pay', {}, 'c2')], 'done']), tools=[pay], journal=journal)
+        agent = Agent(
+            ScriptedModel([[call('pay', {}, 'c1')], [call('pay', {}, 'c2')], 'done']), tools=[pay], journal=journal
+        )
         await agent.run('go', run_id='r')
         records = await journal.load('r')
         started = next(r.seq for r in records if isinstance(r.entry, CallStarted))

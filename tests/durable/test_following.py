@@ -74,11 +74,9 @@ def test_readers_that_are_cut_off_after_every_entry(kind: str, tmp_path: Path) -
         seen: list[Record] = []
         ended = False
         while not ended:
-            ended = True
-            async for record in journal.follow('r', after=len(seen)):
-                seen.append(record)
-                ended = False
-                break
+            fresh = await anext(journal.follow('r', after=len(seen)), None)
+            ended = fresh is None
+            seen += [] if fresh is None else [fresh]
         await driving
         assert [r.seq for r in seen] == list(range(1, len(seen) + 1))
         assert seen == await journal.load('r')

@@ -63,7 +63,7 @@ def _counted(*parts: Any) -> AssistantMessage:
     return AssistantMessage(parts, Usage(input_tokens=10, output_tokens=1), finish_reason='stop')
 
 
-def make_agent(log: Log, journal: Journal, **options: Any) -> Agent[None, str]:
+def make_agent(log: Log, journal: Journal | None, **options: Any) -> Agent[None, str]:
     agent: Agent[None, str] = Agent(model(), name='forked', journal=journal, instructions='Be exact.', **options)
 
     @agent.tool
@@ -98,9 +98,7 @@ async def finish(agent: Agent[None, str], run_id: str) -> Any:
         if result.status != 'paused':
             break
         assert all(p.run_id == run_id for p in result.pending), result.pending
-        answers: dict[Any, Any] = {
-            p: Answer(2) if p.reason == 'question' else ToolApproved() for p in result.pending
-        }
+        answers: dict[Any, Any] = {p: Answer(2) if p.reason == 'question' else ToolApproved() for p in result.pending}
         result = await agent.resume(run_id, answers=answers)
     return result
 
@@ -174,7 +172,9 @@ def test_at_a_node_by_its_name_is_its_last_entry(at: str | None, expected: int |
     go(main())
 
 
-@pytest.mark.parametrize('at', [0, -1, 10_000, True, False, 2.0, '3', 'Nope', 'End', '', 'modelrequest', b'ModelRequest'])
+@pytest.mark.parametrize(
+    'at', [0, -1, 10_000, True, False, 2.0, '3', 'Nope', 'End', '', 'modelrequest', b'ModelRequest']
+)
 def test_at_a_place_that_does_not_exist(at: Any) -> None:
     async def main() -> None:
         journal = MemoryJournal()
@@ -363,15 +363,19 @@ def test_another_past_is_made_valid_and_its_calls_are_not_run() -> None:
     go(main())
 
 
+def _limit(name: str, value: int) -> UsageLimits:
+    return UsageLimits(request_limit=value) if name == 'request_limit' else UsageLimits(tool_calls_limit=value)
+
+
 @pytest.mark.parametrize('limit', ['request_limit', 'tool_calls_limit'])
 def test_a_run_that_hit_its_limit_goes_on_with_a_higher_one(limit: str) -> None:
     async def main() -> None:
         log, journal = Log(), MemoryJournal()
         agent = make_agent(log, journal)
         with pytest.raises(UsageLimitExceeded):
-            await agent.run('go', run_id='r', usage_limits=UsageLimits(**{limit: 1}))
+            await agent.run('go', run_id='r', usage_limits=_limit(limit, 1))
         before = list(log)
-        fork = await agent.fork('r', edit=_set('limits', UsageLimits(**{limit: 50})))
+        fork = await agent.fork('r', edit=_set('limits', _limit(limit, 50)))
         result = await finish(agent, fork)
         assert result.output == OUTPUT
         assert 'r add 1 0' in before and f'{fork} add 1 0' not in log, 'the finished call was not repeated'
@@ -488,9 +492,7 @@ def test_edit_and_replace_together() -> None:
         journal = MemoryJournal()
         agent = make_agent(Log(), journal)
         await recorded(agent)
-        fork = await agent.fork(
-            'r', at=3, replace=UserMessage('otherwise'), edit=_set('metadata', {'edited': True})
-        )
+        fork = await agent.fork('r', at=3, replace=UserMessage('otherwise'), edit=_set('metadata', {'edited': True}))
         state = await stored_state(journal, fork)
         assert state.metadata == {'edited': True}
         result = await finish(agent, fork)
@@ -665,7 +667,7 @@ def test_a_fork_of_a_failed_run_goes_on_before_the_failure() -> None:
                 raise OSError('the network is gone')
             return 'fetched'
 
-        model = FunctionModel(lambda m, i: str(m[-1].parts[0].content) if len(m) > 1 else [call('fetch')])
+        model = FunctionModel(lambda m, i: str(answers_of(m)[0].content) if len(m) > 1 else [call('fetch')])
         agent = Agent(model, tools=[fetch], journal=journal)
         with pytest.raises(ToolFailed):
             await agent.run('go', run_id='r')

@@ -25,7 +25,7 @@ from agent_graph import (
 )
 from agent_graph.messages import AssistantMessage
 from agent_graph.testing import FunctionModel
-from tests.durable.kit import KINDS, Killed, Mortal, Store, pending_ids, stored_state, yes
+from tests.durable.kit import KINDS, Killed, Mortal, Store, at_every_write, pending_ids, stored_state, yes
 from tests.engine.kit import Log, answers_of, call, go
 
 
@@ -391,7 +391,7 @@ def test_killed_at_any_write_of_any_run(committed: bool) -> None:
         mortal = Mortal(journal, at, committed=committed)
         replies = {'First?': Answer('1'), 'Second?': Answer('2')}
         answers: dict[Any, Any] | None = None
-        died, begun = False, False
+        died, begun, result = False, False, None
         for _ in range(12):
             agent = _questions(log, mortal)  # pyright: ignore[reportArgumentType]
             try:
@@ -408,18 +408,13 @@ def test_killed_at_any_write_of_any_run(committed: bool) -> None:
                 continue
             if result.status == 'completed':
                 break
-            answers = {
-                p: ToolApproved() if p.reason == 'crash' else replies[str(p.question)] for p in result.pending
-            }
+            answers = {p: ToolApproved() if p.reason == 'crash' else replies[str(p.question)] for p in result.pending}
         assert log and log[-1] == ('1', '2'), (at, log)
         assert len(log) <= 2
-        assert result.output == 'done'  # pyright: ignore[reportPossiblyUnbound]
+        assert result is not None and result.output == 'done'
         return died
 
-    for at in range(1, 60):
-        if not go(main(at)):
-            break
-    assert at > 25  # pyright: ignore[reportPossiblyUnbound]
+    assert at_every_write(main) > 25
 
 
 def test_cancelling_the_outer_run_ends_the_inner_ones_that_wait() -> None:

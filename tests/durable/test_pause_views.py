@@ -40,7 +40,10 @@ from agent_graph.testing import ScriptedModel
 from tests.durable.kit import entries_of, kinds_of, pending_ids, stored_state, yes
 from tests.engine.kit import Log, answers_of, call, go
 
-SCRIPT: list[Any] = [[TextPart('I will look.'), call('delete', {'path': 'x'}, 'c1'), call('free', {}, 'c2')], 'all done']
+SCRIPT: list[Any] = [
+    [TextPart('I will look.'), call('delete', {'path': 'x'}, 'c1'), call('free', {}, 'c2')],
+    'all done',
+]
 
 
 def make_agent(log: Log, journal: Any, script: list[Any] | None = None, **options: Any) -> Agent[None, Any]:

@@ -278,7 +278,7 @@ def test_every_way_to_name_a_call_and_none_counts_twice(kind: str, key: str, tmp
         agent = make_agent(await store.restart(), log, agent.model)
         after = await agent.resume('r', answers=answers)
         assert pending_ids(after) == ['c2', 'c3'] and log.count(('delete', 'x')) == 1
-        with pytest.raises(AnswerError, match='answered already|not a pending call'):
+        with pytest.raises(AnswerError, match=r'answered already|not a pending call'):
             await agent.resume('r', answers=answers)
         with pytest.raises(AnswerError):
             await agent.resume('r', answers={**answers, 'c2': ToolReturn('signed')})
@@ -359,7 +359,11 @@ def test_answers_of_many_types_are_kept_as_their_type(tmp_path: Path) -> None:
         await agent.run('go', run_id='r')
         result = await agent.resume(
             'r',
-            answers={'c1': ToolDenied(), 'c2': ToolReturn({'price': decimal.Decimal('1.50'), 'at': (1, 2)}), 'c3': Answer(7)},
+            answers={
+                'c1': ToolDenied(),
+                'c2': ToolReturn({'price': decimal.Decimal('1.50'), 'at': (1, 2)}),
+                'c3': Answer(7),
+            },
         )
         assert answers_of(result.messages)[1].content == {'price': '1.50', 'at': [1, 2]}
         await journal.aclose()

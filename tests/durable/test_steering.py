@@ -11,7 +11,6 @@ import pytest
 from agent_graph import (
     Agent,
     AnswerError,
-    Journal,
     MemoryJournal,
     ModelRequest,
     RunCancelled,
@@ -175,7 +174,7 @@ def test_a_message_to_a_paused_run_that_somebody_else_has_answered_meanwhile() -
             result = await agent.resume('r', answers={'c1': ToolApproved()})
             assert result.output == 'done'
             before = await journal.load('r')
-            with pytest.raises(Exception, match='ended|newer|epoch|owner'):
+            with pytest.raises(Exception, match=r'ended|newer|epoch|owner'):
                 await run.enqueue('Too late.')
         assert await journal.load('r') == before
         assert (await journal.info('r')).status == 'completed'
@@ -192,7 +191,7 @@ def test_a_message_to_a_run_that_has_ended_is_refused(status: str) -> None:
                 await run.cancel()
             else:
                 await run.to_end()
-            with pytest.raises(RunError, match='ended|cancelled'):
+            with pytest.raises(RunError, match=r'ended|cancelled'):
                 await run.enqueue('Too late.')
 
     go(main())
@@ -429,5 +428,3 @@ def test_what_was_queued_stays_in_order_when_the_node_is_entered_by_hand() -> No
         assert texts(requests_of(model)[0]) == ['first', 'second']
 
     go(main())
-
-
