@@ -419,8 +419,11 @@ class Agent(Generic[Deps, Output]):
         if chosen is None:
             raise ConfigError('no model: pass one to Agent(model=...) or to the run, such as "openai:gpt-5-mini"')
         if not isinstance(chosen, str):
-            if not hasattr(chosen, 'respond'):
-                raise ConfigError(f'model={chosen!r} is no model; pass "provider:name" or an object with respond()')
+            try:
+                _ = chosen.respond
+            except AttributeError:
+                wrong = f'model={chosen!r} is no model; pass "provider:name" or an object with respond()'
+                raise ConfigError(wrong) from None
             return chosen
         from agent_graph.registry import infer_model  # needed for names only
 
@@ -578,4 +581,6 @@ def _listed(instructions: Instructions | Sequence[Instructions] | None) -> list[
         return []
     if isinstance(instructions, str) or callable(instructions):
         return [instructions]
+    if not isinstance(instructions, list | tuple):
+        raise ConfigError(f'instructions={instructions!r} are neither a text nor a function, nor a list of these')
     return list(instructions)

@@ -118,6 +118,8 @@ class OutputPlan(Generic[Output]):
 
     def dump(self, value: Any) -> tuple[bool, JsonValue]:
         """(True, JSON form) of an output, or (False, None) if it has none."""
+        if value.__class__ is str and value.isascii():
+            return True, value
         try:
             return True, json_form(value)
         except ValueError:

@@ -103,7 +103,7 @@ class GraphRun(Generic[StateT, DepsT, EndT]):
         self._shown = True
         return node
 
-    def _no_edge(self, current: Any, made: Any, edges: frozenset[type]) -> GraphError:
+    def _no_edge(self, current: Any, made: Any, edges: frozenset[type]) -> BaseException:
         allowed = ', '.join(sorted(e.__name__ for e in edges))
         return GraphError(
             f'{type(current).__name__}.run returned {made!r}, and the graph has no edge to it; return one of: {allowed}, '
@@ -246,7 +246,7 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
                 deadline = deps.deadline
                 ctx = self.ctx
                 made = await (current.run(ctx) if deadline is None else ending.in_time(deps, current, ctx, deadline))
-            if made.__class__ not in edges:
+            if made.__class__ not in edges or deps.cancel_asked:
                 raise self._no_edge(current, made, edges)
             if made.__class__ is End:
                 await self._end(made.data)
@@ -266,6 +266,11 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
         self.next_node = made
         self._shown = False
         return made
+
+    def _no_edge(self, current: Any, made: Any, edges: frozenset[type]) -> BaseException:
+        if self.ctx.deps.cancel_asked:  # the node did not let itself be cancelled
+            return asyncio.CancelledError()
+        return super()._no_edge(current, made, edges)
 
     async def to_end(self) -> FinalResult:
         """Run what is left and return the end's data; with `drain()` asked for, stop before the next node."""

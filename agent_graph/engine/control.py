@@ -8,11 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from agent_graph.engine.answers import Resolved, resolve
-from agent_graph.engine.effects import now
+from agent_graph.engine.effects import LEASE_SECONDS, now
 from agent_graph.engine.fingerprint import changes
 from agent_graph.engine.lease import new_owner, take
 from agent_graph.engine.plan import Plan
-from agent_graph.engine.start import LEASE_SECONDS
 from agent_graph.engine.state import RunState, fold
 from agent_graph.errors import AnswerError, ConfigError, RunLocked, UnknownRun
 from agent_graph.journal import Journal, Lease

@@ -163,9 +163,9 @@ async def _handle_calls(
         if deps.sink is not None:
             await tool_calls.show_refused(deps, functions, answers)
         while ready:
-            before = len(deps.waiting)
+            before = len(deps.waiting) if deps.waiting else 0
             await tool_calls.run_all(deps, ready, answers)
-            asked = len(deps.waiting) > before and deps.on_pending is not None
+            asked = deps.waiting[before:] and deps.on_pending is not None
             ready = await _answered(deps, before, functions, answers) if asked else []
         if deps.waiting and winner is not None:
             _skip_waiting(deps, functions, answers)

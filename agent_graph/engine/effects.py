@@ -21,7 +21,16 @@ from agent_graph.journal.entries import Entry, Record
 from agent_graph.messages import Message
 from agent_graph.model import Model, RequestInfo, ResponseBuilder
 
-__all__ = ['Effects', 'RunStore', 'ToolTimeout', 'is_coroutine_function', 'new_run_id', 'now', 'stop_tasks']
+__all__ = [
+    'LEASE_SECONDS',
+    'Effects',
+    'RunStore',
+    'ToolTimeout',
+    'is_coroutine_function',
+    'new_run_id',
+    'now',
+    'stop_tasks',
+]
 
 T = TypeVar('T')
 
@@ -58,16 +67,20 @@ def is_coroutine_function(function: Callable[..., Any]) -> bool:
 
 async def stop_tasks(tasks: set[asyncio.Task[Any]]) -> None:
     """Cancel tasks and wait until each has really ended, even if this waiting is cancelled meanwhile."""
-    again = False
+    again: asyncio.CancelledError | None = None
     for task in tasks:
         task.cancel()
     while tasks := {t for t in tasks if not t.done()}:  # looked at first: a scope may cancel every wait at once
         try:
             await asyncio.wait(tasks)
-        except asyncio.CancelledError:
-            again = True
-    if again:
-        raise asyncio.CancelledError
+        except asyncio.CancelledError as error:
+            again = error
+    if again is not None:
+        raise again  # the very one: whoever cancelled knows it again
+
+
+LEASE_SECONDS = 60.0
+"""How long a run stays reserved for a driver that says nothing; see `agent_graph.engine.lease`."""
 
 
 class RunStore(Protocol):
@@ -116,10 +129,6 @@ class Effects:
         """Unix time in seconds."""
         return time.time()
 
-    def late(self) -> bool:
-        """Whether the lease has run out, as after a process was stopped for a while: the run may have another owner."""
-        return time.time() >= self.lease.expires
-
     async def release(self) -> None:
         """Give the run free for another owner."""
         await self.journal.release(self.lease)
@@ -137,16 +146,15 @@ class Effects:
         """Wait until at least one of the tasks is done: (done, still running)."""
         return asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
-    def until(self, task: asyncio.Task[Any]) -> Awaitable[None]:
-        """Wait until a task is done; cancelling this does not cancel the task."""
-        waiter = self.loop.create_future()
-
-        def wake(_: object) -> None:
-            if not waiter.done():
-                waiter.set_result(None)
-
-        task.add_done_callback(wake)
+    def until(self, task: asyncio.Task[Any]) -> asyncio.Future[Any]:
+        """A future that is set when the task is done; cancelling it does not cancel the task, but see `forget`."""
+        waiter: asyncio.Future[Any] = self.loop.create_future()
+        task.add_done_callback(waiter.set_result)
         return waiter
+
+    def forget(self, task: asyncio.Task[Any], waiter: asyncio.Future[Any]) -> None:
+        """Nobody waits for the task through `waiter` any more."""
+        task.remove_done_callback(waiter.set_result)
 
     async def stop(self, tasks: set[asyncio.Task[T]]) -> None:
         """Cancel tasks and wait until each has really ended; see `stop_tasks`."""
@@ -166,6 +174,9 @@ class Effects:
         Raises `ToolTimeout` when it takes longer than `timeout` seconds; a sync function then goes on in its thread, and
         what it returns is dropped.
         """
+        if self.lease.expires and time.time() >= self.lease.expires:
+            # The process was stopped for longer than the lease: the run may have another owner by now.
+            return self._call_if_ours(function, args, kwargs, is_async, timeout)
         if timeout is not None:
             return self._call_in_time(function, args, kwargs, is_async, timeout)
         if is_async:
@@ -174,6 +185,18 @@ class Effects:
 
         context = contextvars.copy_context()
         return _settled(run_in_thread(lambda: context.run(function, *args, **kwargs)))
+
+    async def _call_if_ours(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        is_async: bool,
+        timeout: float | None,
+    ) -> Any:
+        """Take the lease again first, which a run that was taken over cannot (`JournalConflict`)."""
+        self.lease = await self.journal.renew(self.lease, ttl=LEASE_SECONDS)
+        return await self.call(function, args, kwargs, is_async=is_async, timeout=timeout)
 
     async def _call_in_time(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], is_async: bool, timeout: float

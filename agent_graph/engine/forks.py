@@ -8,14 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any, cast
 
-from agent_graph.engine.effects import new_run_id, now
+from agent_graph.engine.effects import LEASE_SECONDS, new_run_id, now
 from agent_graph.engine.lease import new_owner
 from agent_graph.engine.response import normalise
-from agent_graph.engine.start import LEASE_SECONDS
 from agent_graph.engine.state import RunState, fold
 from agent_graph.errors import ConfigError, JournalError
 from agent_graph.journal import Journal
-from agent_graph.journal.entries import Edited, Ended, Entered, Entry, Record
+from agent_graph.journal.entries import CallFinished, Edited, Ended, Entered, Entry, Record
 from agent_graph.messages import (
     AssistantMessage,
     JsonValue,
@@ -57,6 +56,7 @@ async def fork_run(
         if point < 1:
             raise ConfigError('edit and replace cannot both stand before the first entry; pass one of them')
         more += await _edited(fold(run_id, records[:point]), edit)
+    more += _forgiven(fold(run_id, records[:point])) if not more and point else []
     made = new_id or new_run_id()
     lease = await journal.fork(run_id, made, at=point, owner=new_owner(), ttl=LEASE_SECONDS)
     if more:
@@ -69,6 +69,12 @@ async def fork_run(
             raise
     await journal.release(lease)
     return made
+
+
+def _forgiven(state: RunState) -> list[Entry]:
+    """Calls that failed and ended the original: the fork goes on, and its model is told of them."""
+    failed = [f.part for f in state.finished.values() if f.part.outcome == 'failed']
+    return [CallFinished(replace(part, outcome='interrupted')) for part in failed]
 
 
 def _point(run_id: str, records: Sequence[Record], at: object) -> int:

@@ -13,11 +13,11 @@ from pydantic_graph.step import NodeStep
 
 from agent_graph.engine.budget import Budget
 from agent_graph.engine.channel import Sink
-from agent_graph.engine.effects import Effects, RunStore, new_run_id, now
+from agent_graph.engine.effects import LEASE_SECONDS, Effects, RunStore, new_run_id, now
 from agent_graph.engine.fidelity import loss
 from agent_graph.engine.lease import Keeper, new_owner, take
 from agent_graph.engine.plan import Handles, OnPending
-from agent_graph.engine.start import LEASE_SECONDS, PrivateJournal, look_inside
+from agent_graph.engine.start import PrivateJournal, look_inside
 from agent_graph.engine.state import RunState, apply, fold
 from agent_graph.errors import CodecError, ConfigError, JournalError
 from agent_graph.journal import Journal, Lease

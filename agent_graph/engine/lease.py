@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_graph.engine.start import LEASE_SECONDS
+from agent_graph.engine.effects import LEASE_SECONDS
 from agent_graph.errors import JournalConflict, JournalError, RunLocked
 from agent_graph.journal import Journal, Lease
 
@@ -84,11 +84,6 @@ class Keeper:
     def stop(self) -> None:
         """The run is driven no more."""
         self._rounds.keepers.discard(self)
-
-    async def check(self) -> None:
-        """Find out whether the run is still ours, before an effect; raises `JournalConflict` if not."""
-        effects = self._deps.effects
-        effects.lease = await effects.journal.renew(effects.lease, ttl=LEASE_SECONDS)
 
     async def renew(self) -> None:
         """Say that the driver lives; cancel it if the run has been taken over."""

@@ -98,8 +98,6 @@ class ModelRequest(BaseNode[RunState, RunDeps, FinalResult]):
             await enter(deps, entry)
             if deps.around is not None:
                 deps.around.count_request()
-        if deps.keeper is not None and deps.effects.late():
-            await deps.keeper.check()
         info = await request.prepare_request(deps, final=final or state.final_asked)
         model = deps.model
         deps.builder = out = ResponseBuilder(deps.sink, model_name=model.name, provider_name=model.provider)
@@ -144,12 +142,13 @@ class HandleResponse(BaseNode[RunState, RunDeps, FinalResult]):
         if deps.sink is not None:
             await deps.sink(NodeStarted, step=state.step)
         outcome = await dispatch.handle(deps, made)
-        if outcome.__class__ is dispatch.Again:
-            return ModelRequest(outcome.message, None, outcome.retry)  # pyright: ignore
-        if isinstance(outcome, dispatch.Wait):
-            return End(FinalResult(None, pending=outcome.pending))
-        assert isinstance(outcome, dispatch.Done)
-        return End(FinalResult(outcome.output, outcome.tool_name, outcome.tool_call_id, outcome.message))
+        match outcome:
+            case dispatch.Again():
+                return ModelRequest(outcome.message, None, outcome.retry)
+            case dispatch.Wait():
+                return End(FinalResult(None, pending=outcome.pending))
+            case dispatch.Done():
+                return End(FinalResult(outcome.output, outcome.tool_name, outcome.tool_call_id, outcome.message))
 
     def stream(self, ctx: Ctx) -> NodeStream:
         """Run this node and read its tool events: `async with node.stream(run.ctx) as stream: async for event in stream`."""

@@ -100,7 +100,8 @@ class ReplayEffects(Effects):
 
     def _take(self, entry: Entry) -> None:
         upcoming = self._upcoming
-        on_path = isinstance(entry, _WALK) or (isinstance(entry, Paused) and upcoming is not None)
+        waits = isinstance(entry, Paused) and not (upcoming is None and self.state.paused)
+        on_path = isinstance(entry, _WALK) or waits
         if self.broken or not on_path:
             APPLY[entry.__class__](self.state, entry)
             return

@@ -20,7 +20,7 @@ async def system_messages(deps: RunDeps) -> tuple[SystemMessage, ...]:
     plan = deps.plan
     texts: list[str] = []
     for item in plan.instructions:
-        text = item if isinstance(item, str) else await _ask_instructions(deps, item)
+        text = cast('str', item) if item.__class__ is str else await _ask_instructions(deps, item)
         if text:
             texts.append(clean_text(text))
     if plan.output.prompt is not None:
@@ -43,8 +43,8 @@ def first_message(state: RunState) -> UserMessage | None:
     prompt = state.prompt
     if prompt is None:
         return None
-    if isinstance(prompt, str):
-        return UserMessage(clean_text(prompt))
+    if prompt.__class__ is str:
+        return UserMessage(cast('str', prompt))  # cleaned when the run was recorded
     return UserMessage(tuple(clean_text(p) if isinstance(p, str) else p for p in prompt))
 
 

@@ -13,7 +13,7 @@ from pydantic_graph import BaseNode, End, GraphRunContext
 from agent_graph import telemetry
 from agent_graph.engine.budget import Budget
 from agent_graph.engine.channel import EventQueue, Sink
-from agent_graph.engine.effects import Effects, new_run_id, now
+from agent_graph.engine.effects import LEASE_SECONDS, Effects, new_run_id, now
 from agent_graph.engine.nodes import FinalResult, HandleResponse, ModelRequest, UserPrompt
 from agent_graph.engine.plan import Keep, OnPending, Plan, RunDeps, active_call
 from agent_graph.engine.state import RunState, apply, fold
@@ -28,9 +28,6 @@ from agent_graph.text import clean_data, clean_text, json_form
 from agent_graph.usage import UsageLimits
 
 __all__ = ['Opened', 'Order', 'PrivateJournal', 'captured', 'look_inside', 'open_run', 'reopen_run', 'replay_run']
-
-LEASE_SECONDS = 60.0
-"""How long a run stays reserved for a driver that says nothing; see `agent_graph.engine.lease`."""
 
 
 class PrivateJournal:
@@ -98,22 +95,23 @@ async def open_run(order: Order) -> Opened:
         parent = Parent(owner.run_id, around.tool_call_id)
         around.children += 1
         run_id = run_id or f'{owner.run_id}:{around.tool_call_id}:{around.children}'
-        if not isinstance(journal, PrivateJournal):
-            found = await _go_on(order, run_id, journal, owner)
+        if journal.__class__ is not PrivateJournal:
+            found = await _go_on(order, run_id, cast('Journal', journal), owner)
             if not isinstance(found, str):
                 return found
             run_id = found
     run_id = run_id or new_run_id()
-    private = isinstance(journal, PrivateJournal)
+    private = journal.__class__ is PrivateJournal
     entry = _first_entry(order, parent, None if private else order.plan.fingerprint())
     first = (Record(1, now(), entry),)
-    if isinstance(journal, PrivateJournal):
-        journal.records += first
+    if private:
+        await journal.append(run_id, first, epoch=1)
         lease = Lease(run_id, 'private', 1, 0.0)
     else:
-        making = journal.create(run_id, first, owner=_new_owner(), ttl=LEASE_SECONDS)
+        making = cast('Journal', journal).create(run_id, first, owner=_new_owner(), ttl=LEASE_SECONDS)
         # A journal in memory never lets go of the loop, so no cancellation can come in between.
-        lease = await (making if isinstance(journal, MemoryJournal) else _created(journal, run_id, making))
+        in_memory = journal.__class__ is MemoryJournal
+        lease = await (making if in_memory else _created(cast('Journal', journal), run_id, making))
     state = RunState(run_id)
     _take_captured(state)
     apply(state, entry)
@@ -141,7 +139,8 @@ def _journal_for(order: Order, owner: RunDeps | None) -> Journal | PrivateJourna
 
 def _first_entry(order: Order, parent: Parent | None, fingerprint: dict[str, JsonValue] | None) -> Started:
     prompt = order.prompt
-    if isinstance(prompt, str):
+    if prompt.__class__ is str:
+        prompt = cast('str', prompt)
         prompt = prompt if prompt.isascii() else clean_text(prompt)
     elif prompt is not None:
         prompt = clean_data(_checked_prompt(prompt))
@@ -345,7 +344,7 @@ def _handles(order: Order, effects: Effects, state: RunState, owner: RunDeps | N
         events.queue = queue
         deps.sink = events
     deps.on_pending = order.on_pending or (owner.on_pending if owner is not None else None)
-    if isinstance(effects.journal, PrivateJournal):
+    if effects.journal.__class__ is PrivateJournal:
         deps.keep = owner.keep if owner is not None and owner.keep is not None else order.keep
         if owner is not None:
             owner.inner.append(deps)

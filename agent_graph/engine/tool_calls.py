@@ -191,10 +191,12 @@ async def run_all(deps: RunDeps, ready: Sequence[Call], answers: dict[str, ToolR
 async def _run_alone(deps: RunDeps, call: Call, answers: dict[str, ToolReturnPart]) -> None:
     """Run the one call there is: still in a task of its own, but waited for without the machinery for many."""
     task = deps.effects.task(_one(deps, call))
+    done = deps.effects.until(task)
     try:
-        await deps.effects.until(task)
+        await done
         answer = _result(task, call)
     except BaseException:
+        deps.effects.forget(task, done)
         await _stop(deps, {task: call}, {task})
         raise
     if answer is not None:
@@ -234,8 +236,6 @@ async def _one(deps: RunDeps, call: Call) -> ToolReturnPart | None:
     part, tool = call.part, call.tool
     call_id = part.tool_call_id
     await deps.effects.record(CallStarted(call_id, part.tool_name, call.sent, call.attempt))
-    if deps.keeper is not None and deps.effects.late():
-        await deps.keeper.check()
     if deps.around is not None and call.attempt == 1:
         deps.around.count_calls(1)
     if deps.sink is not None:

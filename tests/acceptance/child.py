@@ -23,11 +23,12 @@ from agent_graph.journal import CallFinished, CallStarted, Ended, Entered, Recor
 from agent_graph.journal.entries import StepDone
 from agent_graph.messages import dump_json, is_valid
 from agent_graph.testing import FunctionModel
+from tests.acceptance.crowd import Crowd
 from tests.acceptance.ledger import Ledger
 from tests.acceptance.points import MarkedJournal, Points
 from tests.acceptance.scenarios import CONTESTS, PROMPT, RUN_ID, SCENARIOS, answer_for
 from tests.acceptance.stage import Stage
-from tests.acceptance.workflow import Workflow, WorkflowResult
+from tests.acceptance.workflow import KitResult, Workflow
 
 __all__ = ['Order', 'Way', 'facts_of', 'live', 'stage_for']
 
@@ -100,7 +101,7 @@ async def _attempt(order: Order, stage: Stage, agent: Agent[Any, Any]) -> None:
 
 
 async def _to_end(order: Order, stage: Stage, agent: Agent[Any, Any], *, begun: bool) -> RunResult[Any]:
-    drive = _run if isinstance(agent, Workflow) else DRIVE[order.way]
+    drive = _run if isinstance(agent, Workflow | Crowd) else DRIVE[order.way]
     options: dict[str, Any] = {'on_pending': partial(answer_for, stage)} if order.way == 'inline' else {}
     if begun:
         result = await drive(agent, RUN_ID, options)
@@ -212,7 +213,7 @@ async def _goes_on(records: list[Record]) -> bool:
     return result.output == 'fine' and asked == [True]
 
 
-async def _outcome(stage: Stage, result: RunResult[Any] | WorkflowResult) -> dict[str, Any]:
+async def _outcome(stage: Stage, result: RunResult[Any] | KitResult) -> dict[str, Any]:
     stored = fold(result.run_id, await stage.journal.load(result.run_id))
     return {
         'output': result.output,
@@ -222,7 +223,7 @@ async def _outcome(stage: Stage, result: RunResult[Any] | WorkflowResult) -> dic
         'step': result.state.step,
         'messages': json.loads(dump_json(result.messages))['messages'],
         'valid': is_valid(result.messages),
-        'stored': isinstance(result, WorkflowResult) or stored == result.state,
+        'stored': isinstance(result, KitResult) or stored == result.state,
         'passed': stage.points.passed,
         **await facts_of(stage),
     }

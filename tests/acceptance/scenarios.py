@@ -19,6 +19,7 @@ from agent_graph import (
     ToolOutput,
     ToolReturn,
 )
+from tests.acceptance.crowd import Crowd
 from tests.acceptance.ledger import Line
 from tests.acceptance.stage import Stage, answers, call, prompt_of, report, value
 from tests.acceptance.workflow import Workflow
@@ -194,6 +195,7 @@ SCENARIOS = {
     'gated inside': Scenario(_gated_inside),
     'steps inside': Scenario(_steps_inside),
     'workflow': Scenario(Workflow),
+    'crowd': Scenario(Crowd),
 }
 """By name: those that are killed anywhere."""
 

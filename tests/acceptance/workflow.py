@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic_graph import End, Graph, GraphBuilder
 
-from agent_graph import Agent, GraphContext, GraphNode, resume_graph, run_graph
+from agent_graph import Agent, GraphContext, GraphNode, Message, resume_graph, run_graph
 from agent_graph.usage import Usage
 from tests.acceptance.stage import Stage, call, report
 
-__all__ = ['Workflow', 'WorkflowResult']
+__all__ = ['KitResult', 'KitState', 'Workflow']
 
 ROUNDS = 2
 
@@ -73,12 +74,14 @@ GRAPH = _build()
 
 
 @dataclass(frozen=True)
-class _State:
+class KitState:
+    """How far a run came."""
+
     step: int
 
 
 @dataclass(frozen=True)
-class WorkflowResult:
+class KitResult:
     """What `agent_graph.RunResult` has, as far as the kit looks at it."""
 
     output: Any
@@ -86,8 +89,8 @@ class WorkflowResult:
     run_id: str
     usage: Usage | None
     pending: tuple[Any, ...]
-    state: _State
-    messages: tuple[()] = ()
+    state: KitState
+    messages: Sequence[Message] = ()
 
 
 @dataclass(frozen=True)
@@ -96,15 +99,15 @@ class Workflow:
 
     stage: Stage
 
-    async def run(self, prompt: str, *, run_id: str, **options: Any) -> WorkflowResult:
+    async def run(self, prompt: str, *, run_id: str, **options: Any) -> KitResult:
         journal = self.stage.journal
         given: Any = {'state': Notes(), 'deps': self.stage, 'journal': journal, 'run_id': run_id, **options}
         return _result(await run_graph(GRAPH, Work(1), **given))
 
-    async def resume(self, run_id: str, **options: Any) -> WorkflowResult:
+    async def resume(self, run_id: str, **options: Any) -> KitResult:
         return _result(await resume_graph(GRAPH, run_id, journal=self.stage.journal, deps=self.stage, **options))
 
 
-def _result(done: Any) -> WorkflowResult:
+def _result(done: Any) -> KitResult:
     steps = len(done.state.lines)
-    return WorkflowResult(done.output, done.status, done.run_id, done.usage, done.pending, _State(steps))
+    return KitResult(done.output, done.status, done.run_id, done.usage, done.pending, KitState(steps))

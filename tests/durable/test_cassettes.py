@@ -56,8 +56,9 @@ def test_one_line(cassette: Path) -> None:
 
 
 def test_from_records_and_in_async_tests(cassette: Path) -> None:
+    records = import_run(cassette.read_text(encoding='utf-8'))
+
     async def main() -> None:
-        records = import_run(cassette.read_text(encoding='utf-8'))
         assert (await replay_cassette(make_agent(), records)).output == 'Two pens.'
         assert (await replay_cassette(make_agent(), cassette)).output == 'Two pens.'
         with pytest.raises(ConfigError, match='await replay_cassette'):

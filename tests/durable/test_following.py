@@ -91,10 +91,11 @@ def test_a_reader_that_is_cancelled_while_it_waits_for_an_answer_loses_nothing()
         agent = make_agent(journal, 1)
         paused = await agent.run('go', run_id='r')
         seen: list[int] = []
+        note = seen.append
 
         async def read() -> None:
             async for record in journal.follow('r', after=len(seen)):
-                seen.append(record.seq)
+                note(record.seq)
 
         for _ in range(3):
             task = asyncio.create_task(read())

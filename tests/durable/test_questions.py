@@ -496,7 +496,7 @@ def test_one_name_for_two_steps_of_one_call_is_not_silently_one_step() -> None:
             return 'done'
 
         agent = Agent(ScriptedModel([[call('mail')], 'done']), tools=[mail], journal=MemoryJournal())
-        with pytest.raises(ToolFailed, match="ctx.step.'mail'. was done already"):
+        with pytest.raises(ToolFailed, match=r"ctx.step.'mail'. was done already"):
             await agent.run('go')
         assert log == ['Ada']
 

@@ -12,7 +12,6 @@ import pytest
 
 from agent_graph import (
     Agent,
-    AgentGraphError,
     Answer,
     ApprovalRequired,
     ConfigError,
