@@ -18,7 +18,7 @@ from agent_graph.journal.entries import Ended, Entered, Entry, Paused, Record, S
 from agent_graph.messages import Message
 from agent_graph.model import Model, RequestInfo, ResponseBuilder
 
-__all__ = ['ReplayEffects', 'check_fingerprint', 'follow_recording']
+__all__ = ['RecordedEnd', 'ReplayEffects', 'check_fingerprint', 'follow_recording']
 
 _WALK = (Entered, Ended)
 """The entries that are the path itself; what happened inside a node is taken over from the recording."""

@@ -13,6 +13,7 @@ from agent_graph.journal.entries import (
     Answered,
     CallFinished,
     CallStarted,
+    Edited,
     Ended,
     Enqueued,
     Entered,
@@ -172,7 +173,7 @@ def _take(walk: Walk, record: Record) -> None:
             _find(walk, entry.tool_call_id, entry.tool_name or '').waiting = None
         case StepDone():
             _step_done(walk, entry)
-        case Enqueued():  # seen again in the request that takes the message along
+        case Enqueued() | Edited():  # seen again in what follows
             return
 
 

@@ -166,7 +166,10 @@ def every_place(campaign: Campaign, chance: random.Random, scenario: str) -> Non
 
 def random_kill(chance: random.Random, places: int, seconds: float) -> Kill:
     """A kill somewhere in the life of a process that passes so many places in so many seconds."""
-    if chance.random() < 0.4:
+    kind = chance.random()
+    if kind < 0.1:  # while the file is made
+        return Kill(after=chance.uniform(0, min(seconds, 0.03)))
+    if kind < 0.4:
         return Kill(after=chance.uniform(0, seconds))
     return Kill(at=chance.randint(1, places), delay=chance.uniform(0, 0.003))
 

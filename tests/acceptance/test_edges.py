@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,11 +16,13 @@ from agent_graph import (
     JournalUnavailable,
     MemoryJournal,
     RunContext,
+    SQLiteJournal,
     TextOutput,
     Tool,
     ToolCallPart,
     ToolFailed,
     ToolReturnPart,
+    UnknownRun,
 )
 from agent_graph.journal import Journal, Record
 from agent_graph.messages import is_valid
@@ -183,4 +187,23 @@ def test_a_store_that_fails_for_a_moment(what: str) -> None:
             assert ran.count('pay') == (2 if what == 'CallFinished' else 1)
 
     journal = Failing(MemoryJournal(), Points())
+    asyncio.run(main())
+
+
+def test_killed_while_the_file_was_made(tmp_path: Path) -> None:
+    """SQLite has begun the file, and its tables are not there: it is a journal without any run."""
+    path = tmp_path / 'runs.db'
+    begun = sqlite3.connect(path)
+    begun.execute('PRAGMA journal_mode = WAL')
+    begun.close()
+    assert path.stat().st_size > 0
+
+    async def main() -> None:
+        async with SQLiteJournal(path) as journal:
+            assert await journal.runs() == []
+            agent = Agent(ScriptedModel(['hello']), journal=journal)
+            with pytest.raises(UnknownRun):
+                await agent.resume('r')
+            assert (await agent.run('go', run_id='r')).output == 'hello'
+
     asyncio.run(main())

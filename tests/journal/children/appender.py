@@ -16,10 +16,15 @@ async def write(journal: SQLiteJournal, run_id: str) -> None:
         seq = (await journal.info(run_id)).last_seq
         epoch = (await journal.acquire(run_id, owner='child', ttl=60)).epoch
     except UnknownRun:
-        seq, epoch = 1, (await journal.create(run_id, [Record(1, time.time(), Started('a'))], owner='child', ttl=60)).epoch
+        seq, epoch = (
+            1,
+            (await journal.create(run_id, [Record(1, time.time(), Started('a'))], owner='child', ttl=60)).epoch,
+        )
     while True:
         seq += 1
-        await journal.append(run_id, [Record(seq, time.time(), Entered('N', data='x' * (seq * 137 % 3000)))], epoch=epoch)
+        await journal.append(
+            run_id, [Record(seq, time.time(), Entered('N', data='x' * (seq * 137 % 3000)))], epoch=epoch
+        )
         sys.stdout.write(f'{run_id} {seq}\n')  # one write: a line is there as a whole or not
         sys.stdout.flush()
 

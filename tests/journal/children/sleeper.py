@@ -15,7 +15,10 @@ async def main() -> None:
     lease = await journal.acquire('r', owner='sleeper', ttl=0.2)
     print('taken', flush=True)
     sys.stdin.readline()
-    for call in (journal.append('r', [Record(2, 2.0, Entered('Stale'))], epoch=lease.epoch), journal.renew(lease, ttl=9)):
+    for call in (
+        journal.append('r', [Record(2, 2.0, Entered('Stale'))], epoch=lease.epoch),
+        journal.renew(lease, ttl=9),
+    ):
         try:
             await call
         except JournalConflict:
