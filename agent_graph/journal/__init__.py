@@ -92,7 +92,10 @@ class Journal(Protocol):
         ...
 
     async def delete(self, run_id: str) -> None:
-        """Remove a run and free its data, except what a fork of it still needs. Raises `UnknownRun`."""
+        """Remove a run, with the runs made inside its tools, and free their data, except what a fork still needs.
+
+        Raises `UnknownRun`.
+        """
         ...
 
     async def fork(self, run_id: str, new_run_id: str, *, at: int, owner: str, ttl: float) -> Lease:

@@ -165,11 +165,17 @@ class MemoryJournal:
 
     async def delete(self, run_id: str) -> None:
         with self._lock:
-            run = self._run(run_id)
-            del self._runs[run_id]
-            run.deleted = True
-            _free(run)
-        self._watchers.wake(run_id)
+            self._run(run_id)  # raises if there is none
+            inside = [
+                r for r, run in self._runs.items() if r.startswith(f'{run_id}:') and run.info().parent is not None
+            ]
+            gone = (run_id, *inside)
+            for name in gone:
+                run = self._runs.pop(name)
+                run.deleted = True
+                _free(run)
+        for name in gone:
+            self._watchers.wake(name)
 
     async def fork(self, run_id: str, new_run_id: str, *, at: int, owner: str, ttl: float) -> Lease:
         check_id(new_run_id)

@@ -79,6 +79,9 @@ SELECT max(base_seq) FROM runs WHERE base = ?
 -- :deleted_base
 SELECT base.id FROM runs JOIN runs AS base ON base.id = runs.base WHERE runs.id = ? AND base.run_id IS NULL
 
+-- :runs_inside
+SELECT run_id FROM runs WHERE run_id > :from AND run_id < :to AND parent_run IS NOT NULL
+
 -- :hide_run
 UPDATE runs SET run_id = NULL WHERE id = ?
 

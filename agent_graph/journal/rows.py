@@ -163,10 +163,14 @@ def release(db: sqlite3.Connection, lease: Lease) -> None:
 
 
 def delete(db: sqlite3.Connection, run_id: str) -> None:
-    run: int | None = _head(db, run_id).id
-    db.execute(statements()['hide_run'], (run,))
-    while run is not None:
-        run = _free(db, run)
+    _head(db, run_id)  # raises if there is none
+    # The runs made inside its tools have ids that begin with its own; ';' is the character after ':'.
+    inside = db.execute(statements()['runs_inside'], {'from': f'{run_id}:', 'to': f'{run_id};'}).fetchall()
+    for name in (run_id, *(row[0] for row in inside)):
+        run: int | None = _head(db, name).id
+        db.execute(statements()['hide_run'], (run,))
+        while run is not None:
+            run = _free(db, run)
 
 
 def _free(db: sqlite3.Connection, run: int) -> int | None:

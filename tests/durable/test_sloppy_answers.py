@@ -29,7 +29,17 @@ from agent_graph import (
 )
 from agent_graph.journal.entries import Answered, CallStarted
 from agent_graph.testing import FunctionModel, ScriptedModel
-from tests.durable.kit import KINDS, Killed, Mortal, Store, entries_of, pending_ids, stored_state, unchanged
+from tests.durable.kit import (
+    KINDS,
+    Killed,
+    Mortal,
+    Store,
+    at_every_write,
+    entries_of,
+    pending_ids,
+    stored_state,
+    unchanged,
+)
 from tests.engine.kit import Log, answers_of, call, go
 
 SCRIPT: list[Any] = [
@@ -577,8 +587,7 @@ def test_an_answer_survives_a_crash_at_every_write_after_it(
         await store.journal.aclose()
         return died
 
-    died = [go(main(at)) for at in range(1, 12)]
-    assert died[0] and not died[-1], 'every write of the resume was its last one once'
+    assert at_every_write(main) > 2
 
 
 def test_answers_of_a_failed_validation_do_not_take_the_run() -> None:

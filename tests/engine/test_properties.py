@@ -45,7 +45,7 @@ from agent_graph.messages import AssistantPart, FilePart, is_valid
 from agent_graph.testing import FunctionModel, ReplayModel, ScriptedModel
 from tests.engine.kit import WAYS, Way
 
-SETTINGS = settings(max_examples=int(os.environ.get('AGENT_GRAPH_EXAMPLES', '40')), deadline=None)
+SETTINGS = settings(max_examples=int(os.environ.get('AGENT_GRAPH_EXAMPLES', '25')), deadline=None)
 
 texts = st.text(st.characters(codec=None), max_size=12)  # lone surrogates too
 json_values = st.recursive(

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from hypothesis import strategies as st
 
 from agent_graph.messages import FilePart, JsonValue
+from agent_graph.usage import UsageLimits
 
 __all__ = ['json_values', 'values_of']
 
@@ -58,6 +59,11 @@ def values_of(annotation: Any) -> st.SearchStrategy[Any]:
 def _instances(kind: Any) -> st.SearchStrategy[Any]:
     hints = get_type_hints(kind, include_extras=True)
     chosen = {f.name: values_of(hints[f.name]) for f in fields(kind)}
+    if kind is UsageLimits:  # bounds are numbers from 0 on
+        whole = st.none() | st.integers(min_value=0)
+        real = st.none() | st.floats(min_value=0, allow_nan=False, allow_infinity=False)
+        bounds = {name: real if name in ('cost_limit', 'time_limit') else whole for name in chosen}
+        return st.builds(kind, **{**bounds, 'on_limit': chosen['on_limit']})
     if kind is not FilePart:
         return st.builds(kind, **chosen)
     sources = {'data': st.binary(max_size=20), 'url': text, 'file_id': text}
