@@ -7,6 +7,7 @@ Orders and answers are lines of JSON: `{"launch": order}` gives the child's proc
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import importlib
 import json
@@ -110,6 +111,7 @@ def _launch(order: dict[str, Any]) -> int:
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 0)
         os.dup2(2, 1)
+        _end_with_parent()
         signal.alarm(PATIENCE)
         asyncio.run(live(Order(**order)))
         code = 0
@@ -118,6 +120,11 @@ def _launch(order: dict[str, Any]) -> int:
     finally:
         sys.stderr.flush()
         os._exit(code)
+
+
+def _end_with_parent() -> None:
+    """Have this process killed when the server ends, also while it is stopped (prctl, PR_SET_PDEATHSIG)."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def _wait(pid: int) -> int:
