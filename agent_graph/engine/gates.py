@@ -91,7 +91,8 @@ async def _settle(deps: RunDeps, call: Call) -> Call | ToolReturnPart | Pending:
     still = state.pending.get(call_id)
     if still and call_id not in deps.woken:
         return still[0]
-    if call_key(name, call.part.args) in state.denied:
+    # A call that has begun was allowed itself, whatever became of an equal one beside it.
+    if call_id not in state.started and call_key(name, call.part.args) in state.denied:
         return ToolReturnPart(name, DENIED_BEFORE, call_id, 'denied')
     if call_id in state.started and call_id not in state.idle:
         return await _after_crash(deps, call)

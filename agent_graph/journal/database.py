@@ -16,7 +16,7 @@ from pathlib import Path
 
 from agent_graph.errors import JournalError, JournalUnavailable
 
-__all__ = ['FORMAT', 'Database', 'result_code', 'statements']
+__all__ = ['FORMAT', 'Database', 'NoTables', 'result_code', 'statements']
 
 FORMAT = 1
 """The format of the tables, kept in the file's `user_version`."""
@@ -53,6 +53,10 @@ def _read(name: str) -> str:
     return files('agent_graph.journal').joinpath(name).read_text('utf-8')
 
 
+class NoTables(JournalUnavailable):
+    """The file is there, but no journal has been made in it yet."""
+
+
 @dataclass(frozen=True, slots=True)
 class Database:
     """Where the file is and how it is used. `timeout` is how many seconds to wait for other writers."""
@@ -72,7 +76,12 @@ class Database:
                 self.open_writer().close()
         if not self.path.exists():
             self.open_writer().close()
-        return self._open(self._connect_reader)
+        try:
+            return self._open(self._connect_reader)
+        except NoTables:
+            # Whoever made the file died before its tables were there; making them is safe, whoever else does.
+            self.open_writer().close()
+            return self._open(self._connect_reader)
 
     def _open(self, connect: Callable[[], sqlite3.Connection]) -> sqlite3.Connection:
         # Turning WAL on, and recovering after a crash, take the whole file and are refused at once while another
@@ -106,7 +115,7 @@ class Database:
             db = sqlite3.connect(self.path.as_uri() + query, timeout=self.timeout, isolation_level=None, uri=True)
             try:
                 if self._format(db) != FORMAT:
-                    raise JournalUnavailable(f'{self.path} is not a journal yet: {_MEANING[sqlite3.SQLITE_ERROR]}')
+                    raise NoTables(f'{self.path} is not a journal yet: {_MEANING[sqlite3.SQLITE_ERROR]}')
                 db.execute('PRAGMA query_only = ON')
                 _distrust(db)
                 return db

@@ -16,6 +16,10 @@ from tests.acceptance.scenarios import SCENARIOS
 from tests.acceptance.server import ForkServer, fork_server
 
 
+WRITES = 17
+"""So many a run of three calls makes: its creation, nine nodes, two for each call, its end."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Kill runs at every place of every scenario and then at random, race for runs, stop drivers; print a report."""
     parser = argparse.ArgumentParser(prog='python -m tests.acceptance', description=main.__doc__)
@@ -52,9 +56,8 @@ def _contend(server: ForkServer, folder: Path, races: int) -> int:
     wrong = [f'race {n}: {what}' for n in range(races) for what in rivals.race()]
     wrong += [f'race {n} with answers: {what}' for n in range(races) for what in rivals.race_to_answer()]
     _say(f'{races} races for one run, and {races} with the same answer, {len(wrong)} failures')
-    writes = Campaign(server, folder).count('steps', BEFORE_WRITE)
-    stopped = [f'write {n}: {what}' for n in range(2, writes + 1) for what in rivals.stopped('steps', n, BEFORE_WRITE)]
-    _say(f'stopped before each of {writes - 1} writes for longer than the lease, {len(stopped)} failures')
+    stopped = [f'write {n}: {what}' for n in range(2, WRITES + 1) for what in rivals.stopped(n, BEFORE_WRITE)]
+    _say(f'stopped before each of {WRITES - 1} writes for longer than the lease, {len(stopped)} failures')
     for what in [*wrong, *stopped]:
         _say(f'FAILED: {what}')
     return len(wrong) + len(stopped)

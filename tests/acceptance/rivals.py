@@ -79,10 +79,10 @@ class Rivals:
         shutil.copytree(self._left, copy, dirs_exist_ok=True)
         return copy
 
-    def stopped(self, scenario: str, at: int, of: str) -> list[str]:
+    def stopped(self, at: int, of: str) -> list[str]:
         """A driver is stopped (SIGSTOP) for longer than its lease; another finishes the run; then the first goes on."""
         folder = self.new_folder()
-        order = Order(scenario, str(folder), at=at, of=of, stop=True, ttl=0.2, attempt='begin', name='stopped')
+        order = Order('plain', str(folder), at=at, of=of, stop=True, ttl=0.2, attempt='begin', name='stopped')
         pid = self._server.launch(order)
         until(lambda: _state_of(pid) == 'T')
         until(lambda: self._taken_over(order))

@@ -179,6 +179,13 @@ def _lingering(stage: Stage) -> Agent[Any, Any]:
     return Agent(stage.model('lingering', *turns, report), name='lingering', tools=tools, journal=stage.journal)
 
 
+def _plain(stage: Stage) -> Agent[Any, Any]:
+    """One call after the other: who is stopped before a write is not in the middle of another one, holding the file."""
+    turns = [call('fetch', 1, 't1')], [call('ship', 2, 't2')], [call('fetch', 3, 't3')]
+    tools = [stage.tool('fetch'), stage.tool('ship')]
+    return Agent(stage.model('plain', *turns, report), name='plain', tools=tools, journal=stage.journal)
+
+
 def _waiting(stage: Stage) -> Agent[Any, Any]:
     """A call that waits for somebody's yes."""
     tools = [stage.tool('wire', requires_approval=True), stage.tool('fetch')]
@@ -203,6 +210,7 @@ CONTESTS = {
     'meeting': Scenario(_meeting),
     'lingering': Scenario(_lingering),
     'waiting': Scenario(_waiting),
+    'plain': Scenario(_plain),
 }
 """By name: those that two processes want."""
 

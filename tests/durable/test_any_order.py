@@ -46,12 +46,10 @@ class World:
         self.effects: list[str] = []
         self.steps: list[str] = []
         self.deaths = 0
-        self.denied: set[tuple[str, tuple[str, str]]] = set()
+        self.denied: set[str] = set()
         self.allowed: set[str] = set()
         self.inner_calls = self._calls('i', self.random.randint(1, 2), KINDS[:-1])
-        self.rounds = [
-            self._calls(f'r{n}', self.random.randint(1, 4), KINDS) for n in range(self.random.randint(1, 3))
-        ]
+        self.rounds = [self._calls(f'r{n}', self.random.randint(1, 4), KINDS) for n in range(self.random.randint(1, 3))]
 
     def _calls(self, prefix: str, count: int, kinds: tuple[str, ...]) -> list[Any]:
         pick = self.random
@@ -105,8 +103,7 @@ class World:
         if pending.reason == 'crash':
             return ToolReturn('somebody looked')
         if self.random.random() < 0.25:
-            self.denied.add((pending.run_id, call_key(pending.tool_name, pending.args)))
-            self.denied.add((name, ('', '')))
+            self.denied.add(name)
             return ToolDenied(f'no {pending.tool_call_id}')
         if pending.reason == 'external':
             return ToolReturn('from elsewhere')
@@ -157,8 +154,7 @@ async def _forget(world: World, journal: MemoryJournal, answers: dict[Any, Any],
         if waits and state.paused:
             continue
         if isinstance(given, ToolDenied) and pending.reason != 'crash':
-            world.denied.add((pending.run_id, call_key(pending.tool_name, pending.args)))
-            world.denied.add((name, ('', '')))
+            world.denied.add(name)
         if isinstance(given, ToolApproved):
             world.allowed.add(name)
 
@@ -196,14 +192,26 @@ async def _check(world: World, journal: MemoryJournal, run_id: str) -> None:
         name = f'{run_id}:{part.tool_call_id}'
         if part.outcome == 'denied':
             assert name not in world.effects
-            assert (run_id, call_key(part.tool_name, parts[part.tool_call_id].args)) in world.denied
+            assert _denied(world, run_id, part.tool_call_id, responses), 'nobody had said no'
         if part.tool_name in ('gated', 'raised') and name in world.effects:
             assert name in world.allowed, 'nobody had allowed it'
         if part.outcome == 'success' and part.tool_name in ('free', 'gated', 'raised'):
             assert name in world.effects or part.content == 'somebody looked'
-        if (name, ('', '')) in world.denied:
+        if name in world.denied:
             assert part.outcome == 'denied', 'a no is a no'
     assert not state.pending and not state.queued
+
+
+def _denied(world: World, run_id: str, call_id: str, responses: list[AssistantMessage]) -> bool:
+    """Whether this call was denied, or an equal one of an earlier response."""
+    before: set[tuple[str, str]] = set()
+    for response in responses:
+        calls = [p for p in response.parts if p.kind == 'tool_call']
+        for part in calls:
+            if part.tool_call_id == call_id:
+                return f'{run_id}:{call_id}' in world.denied or call_key(part.tool_name, part.args) in before
+        before |= {call_key(p.tool_name, p.args) for p in calls if f'{run_id}:{p.tool_call_id}' in world.denied}
+    return False
 
 
 @pytest.mark.parametrize('block', range(6))

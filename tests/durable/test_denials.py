@@ -9,6 +9,7 @@ import pytest
 
 from agent_graph import (
     Agent,
+    Answer,
     ApprovalRequired,
     Journal,
     MemoryJournal,
@@ -20,7 +21,7 @@ from agent_graph import (
 )
 from agent_graph.journal.entries import CallStarted
 from agent_graph.testing import FunctionModel, ScriptedModel
-from tests.durable.kit import KINDS, Store, entries_of, pending_ids
+from tests.durable.kit import KINDS, Killed, Mortal, Store, entries_of, pending_ids
 from tests.engine.kit import Log, answers_of, call, go
 
 
@@ -154,6 +155,54 @@ def test_a_denial_beside_an_equal_call_in_the_same_response() -> None:
         result = await agent.run('go')
         result = await agent.resume(result.run_id, answers={'c1': ToolDenied('no'), 'c2': ToolApproved()})
         assert [p.outcome for p in answers_of(result.messages)] == ['denied', 'success'] and len(log) == 1
+
+    go(main())
+
+
+def test_a_denial_of_an_equal_call_does_not_reach_one_that_has_begun() -> None:
+    """Both ask; one is denied, and the answer of the other one still counts."""
+
+    async def main() -> None:
+        log = Log()
+
+        async def book(ctx: RunContext[None], city: str) -> str:
+            log.append(await ctx.ask('Who?'))
+            return await ctx.ask('Sure?')
+
+        def agent(journal: Any) -> Agent[None, str]:
+            calls = [call('book', {'city': 'Rome'}, 'c1'), call('book', {'city': 'Rome'}, 'c2')]
+            return Agent(FunctionModel(lambda m, i: 'done' if len(m) > 1 else calls), tools=[book], journal=journal)
+
+        journal = MemoryJournal()
+        await agent(journal).run('go', run_id='r')
+        result = await agent(journal).resume('r', answers={'c1': ToolDenied('no'), 'c2': Answer('Ada')})
+        assert [p.question for p in result.pending] == ['Sure?'] and log == ['Ada']
+        result = await agent(journal).resume('r', answers={'c2': Answer('yes')})
+        assert [p.outcome for p in answers_of(result.messages)] == ['denied', 'success']
+
+    go(main())
+
+
+def test_a_crash_of_an_approved_call_beside_a_denied_equal_one_is_asked_about() -> None:
+    async def main() -> None:
+        log, journal = Log(), MemoryJournal()
+        calls = [call('copy', ARGS, 'c1'), call('copy', ARGS, 'c2')]
+
+        def agent(store: Any) -> Agent[None, str]:
+            return Agent(
+                FunctionModel(lambda m, i: 'done' if len(m) > 1 else calls), tools=[copier(log)], journal=store
+            )
+
+        await agent(journal).run('go', run_id='r')
+        mortal = Mortal(journal, 3, committed=False)  # the answers, the start, and not the result
+        with pytest.raises(Killed):
+            await agent(mortal).resume('r', answers={'c1': ToolApproved(), 'c2': ToolDenied('no')})
+        await mortal.bury()
+        assert len(log) == 1
+        result = await agent(journal).resume('r')
+        assert [(p.tool_call_id, p.reason) for p in result.pending] == [('c1', 'crash')]
+        result = await agent(journal).resume('r', answers={'c1': ToolReturn('it was copied')})
+        assert [p.content for p in answers_of(result.messages)] == ['it was copied', 'no'] and len(log) == 1
 
     go(main())
 

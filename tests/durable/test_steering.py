@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -354,6 +355,46 @@ def test_cancelling_an_unknown_or_ended_run() -> None:
         assert (await journal.info('r')).status == 'completed'
 
     go(main())
+
+
+@pytest.mark.parametrize('calls', [1, 3])
+@pytest.mark.parametrize('how', ['task', 'run', 'agent'])
+def test_cancelled_at_every_turn_of_the_loop(how: str, calls: int) -> None:
+    """Whatever is just ending: the run is cancelled or complete, its history valid, and nobody complains."""
+
+    async def main(turns: int) -> str:
+        journal, log = MemoryJournal(), Log()
+
+        async def work(n: int) -> str:
+            for _ in range(n):
+                await asyncio.sleep(0)
+            log.append(n)
+            return 'worked'
+
+        made = [call('work', {'n': n}, f'c{n}') for n in range(calls)]
+        agent = Agent(FunctionModel(lambda m, i: 'done' if len(m) > 1 else made), tools=[work], journal=journal)
+        async with agent.iter('go', run_id='r') as run:
+            task = asyncio.create_task(run.to_end())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            if how == 'task':
+                task.cancel()
+            elif how == 'run':
+                await run.cancel()
+            else:
+                await agent.cancel('r')
+            with suppress(asyncio.CancelledError, RunCancelled):
+                await task
+        status = (await journal.info('r')).status
+        assert status in ('cancelled', 'completed'), (turns, status)
+        state = await stored_state(journal, 'r')
+        assert len(log) == len(set(log))
+        done = {f.part.tool_call_id for f in state.finished.values() if f.part.outcome == 'success'}
+        assert {f'c{n}' for n in log} >= done
+        return status
+
+    seen = [go(main(turns)) for turns in range(40)]
+    assert seen[0] == 'cancelled' and seen[-1] == 'completed'
 
 
 def test_cancelling_from_elsewhere_a_run_that_is_driven() -> None:
