@@ -7,7 +7,7 @@ graph are the return annotations below.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from pydantic_graph import BaseNode, Edge, End, GraphRunContext
@@ -31,6 +31,7 @@ from agent_graph.telemetry import (
     RESPONSE_MODEL,
     within,
 )
+from agent_graph.usage import NO_USAGE
 
 __all__ = ['FinalResult', 'HandleResponse', 'ModelRequest', 'UserPrompt', 'enter']
 
@@ -136,7 +137,11 @@ class HandleResponse(BaseNode[RunState, RunDeps, FinalResult]):
         deps.entered = False
         known = None if state.at is None else state.at.response
         if known is not made and known != made:  # a node made by hand
-            self.response = made = response.normalise(made, state)
+            if known is not None and not state.started and not state.finished:
+                made = replace(made, usage=NO_USAGE)  # in place of a response whose usage has been counted
+            else:
+                known = None
+            self.response = made = response.normalise(made, state, instead_of=known)
             await _received(deps, made)
         deps.events.node = 'HandleResponse'
         if deps.sink is not None:

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
 from agent_graph.engine.state import RunState
 from agent_graph.errors import ContentFiltered
 from agent_graph.messages import AssistantMessage, AssistantPart, TextPart, ThinkingPart, ToolCallPart
+from agent_graph.messages.history import calls_of
 from agent_graph.text import clean_data, clean_json, clean_text
 
 __all__ = ['cut_call', 'is_empty', 'normalise', 'refused', 'salvage', 'text_of']
 
 
-def normalise(response: AssistantMessage, state: RunState) -> AssistantMessage:
+def normalise(
+    response: AssistantMessage, state: RunState, *, instead_of: AssistantMessage | None = None
+) -> AssistantMessage:
     """Make call ids unique within the run and mend broken characters; the same object when there is nothing to mend.
 
     Ids a well-behaved server sent are left as they are. New ones are made from the step and the call's position, so a
-    replay makes the same.
+    replay makes the same. A response that stands `instead_of` another may keep the ids of its calls.
     """
+    if instead_of is not None:
+        return _normalised(clean_data(response), state, {c.tool_call_id for c in calls_of(instead_of)})
     taken: set[str] = set()
     for part in response.parts:
         if part.kind == 'tool_call':
@@ -42,15 +48,16 @@ def normalise(response: AssistantMessage, state: RunState) -> AssistantMessage:
     return _normalised(clean_data(response), state)
 
 
-def _normalised(response: AssistantMessage, state: RunState) -> AssistantMessage:
+def _normalised(response: AssistantMessage, state: RunState, free: AbstractSet[str] = frozenset()) -> AssistantMessage:
     taken: set[str] = set()
+    used = state.call_ids.keys() - free if free else state.call_ids
     parts: list[AssistantPart] = []
     changed = False
     for index, part in enumerate(response.parts):
         mended = _mended(part)
         if isinstance(mended, ToolCallPart):
             call_id = mended.tool_call_id
-            if not call_id or call_id in taken or call_id in state.call_ids:
+            if not call_id or call_id in taken or call_id in used:
                 call_id = _free_id(call_id, state, taken, index)
                 mended = replace(mended, tool_call_id=call_id)
             taken.add(call_id)

@@ -15,7 +15,6 @@ from tests.acceptance.rivals import Rivals
 from tests.acceptance.scenarios import SCENARIOS
 from tests.acceptance.server import ForkServer, fork_server
 
-
 WRITES = 17
 """So many a run of three calls makes: its creation, nine nodes, two for each call, its end."""
 
