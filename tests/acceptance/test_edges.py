@@ -17,7 +17,6 @@ from agent_graph import (
     MemoryJournal,
     RunContext,
     SQLiteJournal,
-    TextOutput,
     Tool,
     ToolCallPart,
     ToolFailed,
@@ -124,24 +123,6 @@ def test_a_tool_that_does_not_do_the_same_again_is_not_given_the_answer_to_anoth
         result = await agent(journal).resume('r', model=model)
         assert asked == ['a', 'b']
         assert answered(result)['c'].content == 'answer of b'
-
-    asyncio.run(main())
-
-
-def test_a_text_function_is_not_run_twice() -> None:
-    ran: list[str] = []
-
-    async def deliver(text: str) -> str:
-        ran.append(text)
-        return text.upper()
-
-    async def main() -> None:
-        journal = MemoryJournal()
-        await Agent(ScriptedModel(['hello']), output_type=TextOutput(deliver), journal=journal).run('go', run_id='r')
-        journal = await cut(journal, 'r', 'Ended')
-        again = Agent(ScriptedModel(['hello again']), output_type=TextOutput(deliver), journal=journal)
-        assert (await again.resume('r')).output == 'HELLO'
-        assert ran == ['hello']
 
     asyncio.run(main())
 
