@@ -160,8 +160,10 @@ async def _walk(
             raise
         return GraphResult(cast('EndT', None), state, handles.run_id, 'paused', pending, handles.usage)
     except BaseException as error:
-        await fail(handles, error)
-        raise
+        made = await fail(handles, error)
+        if made is error:
+            raise
+        raise made from None
     finally:
         handles.driver = None
 

@@ -147,14 +147,15 @@ class Effects:
         return asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
     def until(self, task: asyncio.Task[Any]) -> asyncio.Future[Any]:
-        """A future that is set when the task is done; cancelling it does not cancel the task, but see `forget`."""
+        """A future that is set when the task is done; cancelling it does not cancel the task."""
         waiter: asyncio.Future[Any] = self.loop.create_future()
-        task.add_done_callback(waiter.set_result)
-        return waiter
 
-    def forget(self, task: asyncio.Task[Any], waiter: asyncio.Future[Any]) -> None:
-        """Nobody waits for the task through `waiter` any more."""
-        task.remove_done_callback(waiter.set_result)
+        def wake(_: object) -> None:
+            if not waiter.done():  # the waiting may have been cancelled in the same turn of the loop
+                waiter.set_result(None)
+
+        task.add_done_callback(wake)
+        return waiter
 
     async def stop(self, tasks: set[asyncio.Task[T]]) -> None:
         """Cancel tasks and wait until each has really ended; see `stop_tasks`."""

@@ -92,7 +92,7 @@ async def _abandon(deps: RunDeps, error: JournalError) -> None:
         await deps.sink(RunEnded, status='failed', error=str(error))
 
 
-async def lost(deps: RunDeps, error: JournalConflict | None = None) -> Exception:
+async def lost(deps: Handles, error: JournalConflict | None = None) -> Exception:
     """The run has another owner: nothing more may be written. The error says whether that one cancelled it."""
     deps.sink = None
     if deps.keeper is not None:
@@ -224,7 +224,7 @@ def _partial(deps: RunDeps) -> AssistantMessage | None:
     return partial if is_sendable(partial) else None
 
 
-def fill(error: RunError, deps: RunDeps) -> None:
+def fill(error: RunError, deps: Handles) -> None:
     """Give an error what every `RunError` carries: the run it leaves, its messages and its usage."""
     error.run_id = deps.state.run_id
     error.messages = tuple(deps.state.valid_messages())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
 from typing import Any, cast
 
@@ -19,7 +21,7 @@ from agent_graph.engine.lease import Keeper, new_owner, take
 from agent_graph.engine.plan import Handles, OnPending
 from agent_graph.engine.start import PrivateJournal, look_inside
 from agent_graph.engine.state import RunState, apply, fold
-from agent_graph.errors import CodecError, ConfigError, JournalError
+from agent_graph.errors import CodecError, ConfigError, JournalConflict, JournalError
 from agent_graph.journal import Journal, Lease
 from agent_graph.journal.entries import Ended, Entered, Paused, Record, Started
 from agent_graph.messages import JsonValue
@@ -290,10 +292,13 @@ async def end(data: GraphData, handles: Handles, output: Any, state: Any) -> Non
     await handles.effects.record(ended)
 
 
-async def fail(handles: Handles, error: BaseException) -> None:
-    """Record that a node failed, or that the walk was cancelled."""
-    if handles.keeper is not None:
-        handles.keeper.stop()
+async def fail(handles: Handles, error: BaseException) -> BaseException:
+    """Record that a node failed, or that the walk was cancelled; returns what to raise."""
+    keeper = handles.keeper
+    if keeper is not None:
+        keeper.stop()
+    if isinstance(error, JournalConflict) or (keeper is not None and keeper.lost):
+        return await _lost(handles, error)
     status = 'failed' if isinstance(error, Exception) else 'cancelled'
     try:
         text = clean_text(str(error) or type(error).__name__)
@@ -302,3 +307,16 @@ async def fail(handles: Handles, error: BaseException) -> None:
         await handles.effects.record(ended)
     except JournalError as failure:
         error.add_note(f'and the journal could not record this: {failure}')
+        with suppress(JournalError):  # so that the run can be gone on with at once
+            await handles.effects.release()
+    return error
+
+
+async def _lost(handles: Handles, error: BaseException) -> BaseException:
+    """The run has another owner, who may have cancelled it: nothing more is written here."""
+    from agent_graph.engine.ending import lost
+
+    task = asyncio.current_task()
+    if isinstance(error, asyncio.CancelledError) and task is not None:  # by the keeper, to stop this walk
+        task.uncancel()
+    return await lost(handles, error if isinstance(error, JournalConflict) else None)

@@ -191,12 +191,10 @@ async def run_all(deps: RunDeps, ready: Sequence[Call], answers: dict[str, ToolR
 async def _run_alone(deps: RunDeps, call: Call, answers: dict[str, ToolReturnPart]) -> None:
     """Run the one call there is: still in a task of its own, but waited for without the machinery for many."""
     task = deps.effects.task(_one(deps, call))
-    done = deps.effects.until(task)
     try:
-        await done
+        await deps.effects.until(task)
         answer = _result(task, call)
     except BaseException:
-        deps.effects.forget(task, done)
         await _stop(deps, {task: call}, {task})
         raise
     if answer is not None:

@@ -24,6 +24,7 @@ from agent_graph import (
     GraphError,
     GraphNode,
     MemoryJournal,
+    RunCancelled,
     RunContext,
     RunExists,
     RunLocked,
@@ -39,6 +40,7 @@ from agent_graph import (
     resume_graph,
     run_graph,
 )
+from agent_graph.errors import JournalConflict
 from agent_graph.journal.entries import Ended, Entered, StepDone
 from agent_graph.messages import AssistantMessage, TextPart
 from agent_graph.testing import FunctionModel
@@ -477,6 +479,33 @@ def test_cancelling_a_graph_leaves_it_cancelled_and_its_node_stopped() -> None:
             await task
         assert (await journal.info('g')).status == 'cancelled'
         assert (await resume_graph(waiting, 'g', journal=journal)).status == 'cancelled'
+
+    go(main())
+
+
+@pytest.mark.parametrize('after', ['cancelled', 'taken over'])
+def test_a_graph_that_is_taken_from_its_driver_writes_nothing_more(after: str) -> None:
+    async def main() -> None:
+        journal = MemoryJournal()
+        deps = (asyncio.Event(), asyncio.Event())
+        task = asyncio.create_task(run_graph(waiting, Wait(), state=Tally(), deps=deps, journal=journal, run_id='g'))
+        await deps[0].wait()
+        if after == 'cancelled':
+            await Agent(FunctionModel(lambda m, i: 'x'), journal=journal).cancel('g')
+        else:
+            with pytest.raises(RunLocked) as locked:
+                await journal.acquire('g', owner='other', ttl=60)
+            await journal.acquire('g', owner='other', ttl=60, over=locked.value.owner)
+        before = await journal.load('g')
+        deps[1].set()
+        with pytest.raises(RunCancelled if after == 'cancelled' else JournalConflict):
+            await task
+        assert await journal.load('g') == before
+        result = await asyncio.gather(resume_graph(waiting, 'g', journal=journal, deps=deps), return_exceptions=True)
+        if after == 'cancelled':
+            assert not isinstance(result[0], BaseException) and result[0].status == 'cancelled'
+        else:
+            assert isinstance(result[0], RunLocked)
 
     go(main())
 

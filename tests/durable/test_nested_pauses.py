@@ -175,6 +175,47 @@ def test_a_wrong_path(key: Any) -> None:
     go(main())
 
 
+def test_the_same_id_at_every_level_is_never_a_guess() -> None:
+    """Three runs wait for a call `c`, each in its own way in; the id alone fits all, the path fits one."""
+
+    async def main() -> None:
+        log, journal = Log(), MemoryJournal()
+
+        async def delete(level: int) -> str:
+            log.append(level)
+            return f'{level} is gone'
+
+        def level(number: int, inside: Agent[None, str] | None) -> Agent[None, str]:
+            async def delegate() -> str:
+                assert inside is not None
+                return (await inside.run('task')).output
+
+            calls = [call('delete', {'level': number}, 'c'), *([call('delegate', {}, 'd')] if inside else [])]
+            return Agent(
+                FunctionModel(lambda m, i: f'level {number}' if len(m) > 1 else calls),
+                tools=[Tool(delete, requires_approval=True), *([delegate] if inside else [])],
+                journal=journal,
+            )
+
+        agent = level(0, level(1, level(2, None)))
+        result = await agent.run('go', run_id='r')
+        assert [(*p.path, p.tool_call_id) for p in result.pending] == [('c',), ('d', 'c'), ('d', 'd', 'c')]
+        for key in ('c', 'd', ('d',), ('d', 'd'), ('d', 'd', 'd', 'c')):
+            with pytest.raises(AnswerError):
+                await agent.resume('r', answers={key: ToolApproved()})
+        result = await agent.resume('r', answers={('d', 'c'): ToolApproved()})
+        assert log == [1]
+        assert [(*p.path, p.tool_call_id) for p in result.pending] == [('c',), ('d', 'd', 'c')]
+        with pytest.raises(AnswerError):
+            await agent.resume('r', answers={'c': ToolApproved()})
+        result = await agent.resume('r', answers={('d', 'd', 'c'): ToolDenied('no')})
+        assert log == [1] and [(*p.path, p.tool_call_id) for p in result.pending] == [('c',)]
+        result = await agent.resume('r', answers={'c': ToolApproved()})
+        assert log == [1, 0] and result.output == 'level 0'
+
+    go(main())
+
+
 def test_an_inner_run_may_be_answered_and_driven_by_itself() -> None:
     """Then the outer run finds it complete."""
 
