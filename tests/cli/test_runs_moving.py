@@ -254,11 +254,10 @@ def test_a_fork_outlives_what_it_was_made_from(command: Command, new_run: NewRun
 
 def test_vacuum_gives_the_space_back(command: Command, new_run: NewRun, folder: Path) -> None:
     run_id = new_run('agents.py:hello', ' '.join(str(n) for n in range(50_000)))
-    size = (folder / 'agent_graph.db').stat().st_size
     command('runs', 'delete', run_id)
     (data,) = command('runs', 'vacuum', '--json').json()
     after = (folder / 'agent_graph.db').stat().st_size
-    assert data['before'] >= size and data['after'] == after < size / 4
+    assert data['after'] == after < data['before'] / 4  # the write-ahead log counts before: it may hold nearly all
     assert 'bytes before' in command('runs', 'vacuum').out
 
 
