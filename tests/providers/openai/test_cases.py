@@ -247,7 +247,8 @@ def chunks(count: int) -> Reply:
     """A whole HTTP response of `count` events, each in a chunk of its own, sent at once."""
     events = [event(piece({'content': f'tok{i} '})) for i in range(count)]
     events += [event(piece(finish='stop')), event('[DONE]')]
-    head = b'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n'
+    head = b'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n'
+    head += b'connection: close\r\n\r\n'  # as the server does: a client must not try it again
     return Reply([head + b''.join(b'%x\r\n%s\r\n' % (len(e), e) for e in events) + b'0\r\n\r\n'], framing='raw')
 
 
