@@ -19,7 +19,7 @@ from agent_graph.engine.stream import EventReader
 from agent_graph.errors import ConfigError, JournalError, RunExists
 from agent_graph.journal import Journal, Record
 from agent_graph.journal.memory import MemoryJournal
-from agent_graph.messages import FilePart, JsonValue, Message
+from agent_graph.messages import JsonValue, Message, UserContent
 from agent_graph.model import Model, ModelSettings, RequestInfo, ResponseBuilder
 from agent_graph.output import NativeOutput, PromptedOutput, TextOutput, ToolOutput
 from agent_graph.pending import Confirm
@@ -38,7 +38,7 @@ Output = TypeVar('Output', default=str)
 OtherOutput = TypeVar('OtherOutput')
 F = TypeVar('F', bound=Callable[..., Any])
 
-Prompt: TypeAlias = str | Sequence[str | FilePart] | None
+Prompt: TypeAlias = str | Sequence[UserContent] | None
 """What the user says: a text, or texts and files in order; `None` to go on from the history alone."""
 
 OutputType: TypeAlias = (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from agent_graph.messages import FilePart, TextPart, ThinkingPart, ToolCallPart, ToolReturnPart
+from agent_graph.messages import AssistantPart, ToolCallPart, ToolReturnPart
 from agent_graph.pending import Pending
 
 __all__ = [
@@ -26,6 +26,8 @@ __all__ = [
     'PartDeltaEvent',
     'PartEndEvent',
     'PartStartEvent',
+    'RequestRetried',
+    'ResponseRestarted',
     'RunEnded',
     'RunEvent',
     'RunPaused',
@@ -100,7 +102,7 @@ class PartStartEvent(Event):
     """A part of the response at `index` began; `part` is its first piece."""
 
     index: int
-    part: TextPart | ThinkingPart | ToolCallPart | FilePart
+    part: AssistantPart
     kind: Literal['part_start'] = 'part_start'
 
 
@@ -118,8 +120,32 @@ class PartEndEvent(Event):
     """The part at `index` is complete."""
 
     index: int
-    part: TextPart | ThinkingPart | ToolCallPart | FilePart
+    part: AssistantPart
     kind: Literal['part_end'] = 'part_end'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRetried(Event):
+    """A request to a model failed and another follows after `delay` seconds: the same model again, or the next one.
+
+    `attempt` is the number of the one that follows, from 2 on; `error` is the text of what stopped the last one;
+    `model` and `provider` are who is asked next.
+    """
+
+    attempt: int
+    delay: float
+    error: str
+    model: str
+    provider: str
+    kind: Literal['request_retried'] = 'request_retried'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseRestarted(Event):
+    """What was shown of this response so far is void: it begins again with the next part, at index 0."""
+
+    reason: str
+    kind: Literal['response_restarted'] = 'response_restarted'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +232,8 @@ RunEvent: TypeAlias = (
     | PartStartEvent
     | PartDeltaEvent
     | PartEndEvent
+    | RequestRetried
+    | ResponseRestarted
     | FunctionToolCallEvent
     | FunctionToolResultEvent
     | OutputToolCallEvent

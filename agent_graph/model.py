@@ -9,14 +9,16 @@ engine, a response that is cut short is never lost: what had arrived is there.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict, runtime_checkable
 
 from agent_graph.events import (
+    Event,
     PartDelta,
     PartDeltaEvent,
     PartEndEvent,
     PartStartEvent,
+    ResponseRestarted,
     TextPartDelta,
     ThinkingPartDelta,
     ToolCallPartDelta,
@@ -24,6 +26,7 @@ from agent_graph.events import (
 from agent_graph.messages import (
     AssistantMessage,
     AssistantPart,
+    Citation,
     FinishReason,
     JsonValue,
     Message,
@@ -75,8 +78,24 @@ class ModelSettings(TypedDict, total=False):
     service_tier: str
     user: str
     """An end-user id for the provider's abuse monitoring."""
+    top_k: int
+    thinking_budget: int
+    """The most tokens of reasoning, for models that are told a number; 0 turns it off where that can be."""
+    builtin_tools: list[dict[str, JsonValue]]
+    """Tools the provider runs itself, written as its API wants them: `{'type': 'web_search'}`. Offered beside the others."""
+    auto_cache: Literal['5m', '1h'] | None
+    """Keep tools, instructions and the conversation so far in the provider's prompt cache, for this long."""
+    previous_response_id: str
+    """Go on from a response the provider has stored: its id, or `'auto'` for the last one in the history. OpenAI Responses."""
+    background: bool
+    """Let the provider work on without a connection and ask for the answer now and then. OpenAI Responses."""
     timeout: float
-    """Seconds for one request, its retries not included."""
+    """Seconds for one request, from sending it to the end of its answer; its retries not included."""
+    connect_timeout: float
+    first_event_timeout: float
+    """Seconds from sending a request until its answer begins."""
+    event_timeout: float
+    """Seconds a stream may stand still between two events; what only keeps a connection alive is no event."""
     extra_body: dict[str, JsonValue]
     """Merged into the JSON body last, for what has no name here."""
     extra_headers: dict[str, str]
@@ -165,6 +184,7 @@ class _Open:
     args: dict[str, JsonValue] | None = None
     details: dict[str, JsonValue] | None = None
     held: str = ''
+    citations: tuple[Citation, ...] = ()
     kind: Literal['open'] = 'open'
 
     def mend(self, delta: str) -> str:
@@ -177,7 +197,7 @@ class _Open:
     def part(self, *, whole: bool = True) -> TextPart | ThinkingPart | ToolCallPart:
         text = ''.join(self.pieces) + (REPLACEMENT if self.held and whole else '')
         if self.of == 'text':
-            return TextPart(text, self.details)
+            return TextPart(text, self.details, self.citations)
         if self.of == 'thinking':
             return ThinkingPart(text, self.signature, self.details)
         return ToolCallPart(self.tool_name, text if self.args is None else self.args, self.tool_call_id, self.details)
@@ -233,6 +253,18 @@ class ResponseBuilder:
     async def text(self, delta: str, *, key: Hashable = 'text', details: dict[str, JsonValue] | None = None) -> None:
         """Append visible text; `key` tells text blocks apart where a protocol numbers them."""
         await self._append('text', key, delta, details)
+
+    def cite(self, citation: Citation, *, key: Hashable = 'text') -> None:
+        """Add a citation to the text part `key`, be it open or closed; text that never came is opened empty."""
+        index = self._by_key.get(('text', key))
+        if index is None:
+            index = self._by_key['text', key] = len(self._parts)
+            self._parts.append(TextPart(''))
+        part = self._parts[index]
+        if isinstance(part, _Open):
+            part.citations += (citation,)
+        elif isinstance(part, TextPart):
+            self._parts[index] = replace(part, citations=(*part.citations, citation))
 
     async def thinking(
         self,
@@ -303,6 +335,21 @@ class ResponseBuilder:
         self.finish_reason = message.finish_reason
         self.refusal = message.refusal
         self.provider_details = message.provider_details
+
+    async def notice(self, event: Callable[..., Event], **fields: Any) -> None:
+        """Show the reader an event that is not about a part, such as `RequestRetried`."""
+        if self._sink is not None:
+            await self._sink(event, **fields)
+
+    async def restart(self, reason: str) -> None:
+        """Drop everything pushed so far: the response is asked for again. A reader who saw some of it is told."""
+        if self._sink is not None and self._parts:
+            await self._sink(ResponseRestarted, reason=reason)
+        self._parts.clear()
+        self._by_key.clear()
+        self._last = None
+        self.usage = NO_USAGE
+        self.provider_response_id = self.finish_reason = self.refusal = self.provider_details = None
 
     async def finish(self) -> None:
         """Close every open part; the engine calls this once the model has returned."""

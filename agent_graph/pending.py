@@ -36,7 +36,7 @@ class Pending:
 
     `run_id` is the run the call belongs to, `path` the tool calls from the outermost run down to that run (empty for the
     outermost itself). `question` is a text for the person who answers; `schema` the JSON schema of an answer to a
-    `question`. `attempt` counts how often the call was started before.
+    `question`. `attempt` counts how often the call was started before, `nth` how often it was answered before.
     """
 
     run_id: str
@@ -48,11 +48,22 @@ class Pending:
     schema: dict[str, Any] | None = None
     path: tuple[str, ...] = ()
     attempt: int = 0
+    nth: int = 0
     kind: Literal['pending'] = field(default='pending', kw_only=True)
 
     def __post_init__(self) -> None:
         if isinstance(self.args, str):  # as many models send them
             object.__setattr__(self, 'args', _as_data(self.args))
+
+    @property
+    def token(self) -> str:
+        """A text that stands for this one wait and never for another: to keep elsewhere, and to answer by.
+
+        A call id may come to name a later question of the same call; an answer by token that arrives twice is refused.
+        """
+        from hashlib import sha256
+
+        return sha256(repr((self.run_id, self.tool_call_id, self.nth)).encode()).hexdigest()[:20]
 
     def __hash__(self) -> int:  # so that it can be a key of `answers`, though its arguments are no hashable data
         return hash((self.run_id, self.tool_call_id))

@@ -22,6 +22,9 @@ from agent_graph.journal.entries import (
 )
 from agent_graph.messages import (
     AssistantMessage,
+    BuiltinToolCallPart,
+    BuiltinToolReturnPart,
+    CachePoint,
     FilePart,
     JsonValue,
     Message,
@@ -30,6 +33,7 @@ from agent_graph.messages import (
     ToolCallPart,
     ToolMessage,
     ToolReturnPart,
+    UserContent,
 )
 from agent_graph.messages.history import calls_of
 from agent_graph.render.walk import Call, Step, Walk
@@ -131,13 +135,20 @@ def response_text(response: AssistantMessage) -> str:
     return ' · '.join(words) or 'empty'
 
 
-def content_text(content: str | Sequence[str | FilePart] | None, limit: int = WIDE) -> str:
+def content_text(content: str | Sequence[UserContent] | None, limit: int = WIDE) -> str:
     """A prompt or a message's content; files by their names."""
     if content is None:
         return ''
     if isinstance(content, str):
         return short(content, limit)
-    return short(' '.join(c if isinstance(c, str) else f'[{c.name or c.media_type}]' for c in content), limit)
+    return short(' '.join(map(_user_text, content)), limit)
+
+
+def _user_text(item: UserContent) -> str:
+    """One item of a user message."""
+    if isinstance(item, str):
+        return item
+    return '[cache point]' if isinstance(item, CachePoint) else f'[{item.name or item.media_type}]'
 
 
 def result_text(part: ToolReturnPart, limit: int = WIDE) -> str:
@@ -196,6 +207,10 @@ def message_lines(message: Message, limit: int = WIDE) -> Iterator[tuple[str, st
                         yield f'call {part.tool_call_id}', call_text(part.tool_name, parsed(part.args), limit)
                     case FilePart():
                         yield 'file', part.name or part.media_type
+                    case BuiltinToolCallPart():
+                        yield f'builtin call {part.tool_call_id}', call_text(part.tool_name, parsed(part.args), limit)
+                    case BuiltinToolReturnPart():
+                        yield f'builtin result {part.tool_call_id}', value_text(part.content, limit)
                     case _:
                         yield part.kind, short(part.content, limit)
         case ToolMessage():

@@ -20,7 +20,7 @@ from agent_graph.tools.fit import Fitter
 __all__ = ['AnswerKey', 'Resolved', 'checked_value', 'entry_for', 'resolve']
 
 AnswerKey = str | tuple[str, ...] | Pending
-"""Whom an answer is for: a call id, the path of ids that ends with it, or the `Pending` itself."""
+"""Whom an answer is for: the `Pending` itself, its `token`, a call id, or the path of ids that ends with it."""
 
 _FITTING: dict[str, tuple[type, ...]] = {
     'approval': (ToolApproved, ToolDenied),
@@ -47,28 +47,45 @@ def resolve(state: RunState, plan: Plan | None, answers: Mapping[Any, Any]) -> l
     waiting = state.waiting
     resolved: list[Resolved] = []
     for key, given in answers.items():
-        pending = _find(state, waiting, key)
+        pending = _find(state, waiting, key, given)
         if any(r.pending == pending for r in resolved):
             raise AnswerError(f'{key!r} is answered twice; give one answer to each pending call')
         resolved.append(Resolved(pending, entry_for(pending, given, plan if pending.run_id == state.run_id else None)))
     return resolved
 
 
-def _find(state: RunState, waiting: Sequence[Pending], key: AnswerKey) -> Pending:
-    if isinstance(key, Pending):
-        found = [p for p in waiting if p == key]
-    elif isinstance(key, tuple):
-        found = [p for p in waiting if (*p.path, p.tool_call_id) == key]
-    else:
-        found = [p for p in waiting if p.tool_call_id == key]
+def _find(state: RunState, waiting: Sequence[Pending], key: AnswerKey, given: Any) -> Pending:
+    found = _named(waiting, key)
     if len(found) == 1:
+        _check_unused(state, found[0], key, given)
         return found[0]
     ids = ', '.join(repr('/'.join((*p.path, p.tool_call_id))) for p in waiting) or 'nothing'
     if found:
         raise AnswerError(f'{key!r} fits {len(found)} pending calls; name it by its path, one of: {ids}')
-    if isinstance(key, str) and (key in state.finished or key in state.decided or key in state.asked):
+    used = state.finished.keys() | state.decided.keys() | state.asked.keys() | {token for _, _, token in state.shown}
+    if isinstance(key, str) and key in used:
         raise AnswerError(f'{key!r} has been answered already; still waiting: {ids}')
     raise AnswerError(f'{key!r} is not a pending call of run {state.run_id!r}; waiting: {ids}')
+
+
+def _named(waiting: Sequence[Pending], key: AnswerKey) -> list[Pending]:
+    if isinstance(key, Pending):
+        return [p for p in waiting if p == key]
+    if isinstance(key, tuple):
+        return [p for p in waiting if (*p.path, p.tool_call_id) == key]
+    return [p for p in waiting if p.token == key] or [p for p in waiting if p.tool_call_id == key]
+
+
+def _check_unused(state: RunState, pending: Pending, key: AnswerKey, given: Any) -> None:
+    """Refuse a name under which such an answer was waited for before in this run: it may be that one, come twice."""
+    if isinstance(key, Pending) or key == pending.token:
+        return
+    for names, reason, token in state.shown:
+        if token != pending.token and key in (names, names[-1]) and type(given) in _FITTING[reason]:
+            raise AnswerError(
+                f'{key!r} has named something else in this run before, so this may be the answer to that, come a second '
+                f'time; answer by the Pending itself, or by its token {pending.token!r}'
+            )
 
 
 def entry_for(pending: Pending, given: Any, plan: Plan | None) -> Answered | CallFinished:

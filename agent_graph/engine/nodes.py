@@ -19,7 +19,14 @@ from agent_graph.engine.stream import NodeStream, RequestStream
 from agent_graph.errors import ConfigError
 from agent_graph.events import NodeStarted
 from agent_graph.journal.entries import Entered
-from agent_graph.messages import AssistantMessage, FilePart, Message, SystemMessage, ToolMessage, UserMessage
+from agent_graph.messages import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolMessage,
+    UserContent,
+    UserMessage,
+)
 from agent_graph.model import RequestInfo, ResponseBuilder
 from agent_graph.pending import Pending
 from agent_graph.telemetry import (
@@ -56,7 +63,7 @@ class FinalResult:
 class UserPrompt(BaseNode[RunState, RunDeps, FinalResult]):
     """The run begins: the prompt is taken up and the instructions are evaluated."""
 
-    prompt: str | Sequence[str | FilePart] | None = None
+    prompt: str | Sequence[UserContent] | None = None
 
     async def run(self, ctx: Ctx) -> Annotated[ModelRequest, Edge(label='instructions and prompt')]:
         deps = ctx.deps

@@ -83,6 +83,7 @@ def _pending(deps: Handles, tool_call_id: str, tool_name: str, question: str, ad
         clean_text(question),
         adapter.json_schema(),
         attempt=started.attempt if started is not None else 1,
+        nth=deps.state.answered.count(tool_call_id),
     )
 
 

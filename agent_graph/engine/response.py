@@ -35,8 +35,11 @@ def normalise(
             if not args.isascii() or '\\ud' in args or '\\uD' in args or not part.tool_name.isascii():  # pyright: ignore
                 break
             taken.add(call_id)
-        elif part.kind != 'file' and not part.content.isascii():
-            break
+        elif part.kind == 'text' or part.kind == 'thinking':
+            if not part.content.isascii():
+                break
+        elif part.kind != 'file':
+            break  # a provider's own tool: rare, so looked at in full
         if part.kind == 'thinking' and part.signature is not None and not part.signature.isascii():
             break
         if part.provider_details is not None:

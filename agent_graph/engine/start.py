@@ -21,7 +21,7 @@ from agent_graph.errors import CodecError, ConfigError, MessageError, UnknownRun
 from agent_graph.journal import Journal, Lease
 from agent_graph.journal.entries import Ended, Entered, Parent, Record, Started
 from agent_graph.journal.memory import MemoryJournal
-from agent_graph.messages import FilePart, JsonValue, Message
+from agent_graph.messages import CachePoint, FilePart, JsonValue, Message, UserContent
 from agent_graph.model import Model, ModelSettings
 from agent_graph.pending import Confirm, Pending
 from agent_graph.text import clean_data, clean_text, json_form
@@ -71,7 +71,7 @@ class Order:
     deps: Any
     journal: Journal | None
     limits: UsageLimits | None
-    prompt: str | Sequence[str | FilePart] | None = None
+    prompt: str | Sequence[UserContent] | None = None
     history: Sequence[Message] | None = None
     metadata: dict[str, JsonValue] | None = None
     run_id: str | None = None
@@ -154,14 +154,16 @@ def _first_entry(order: Order, parent: Parent | None, fingerprint: dict[str, Jso
     return Started(order.plan.name, prompt, history, metadata, order.limits, parent, fingerprint, order.confirm)
 
 
-def _checked_prompt(prompt: Any) -> tuple[str | FilePart, ...]:
+def _checked_prompt(prompt: Any) -> tuple[UserContent, ...]:
     """A prompt of several parts; `ConfigError` for what is none."""
     if not isinstance(prompt, list | tuple):
-        raise ConfigError(f'the prompt is {prompt!r}; pass a str, or a list of str and FilePart')
+        raise ConfigError(f'the prompt is {prompt!r}; pass a str, or a list of str, FilePart and CachePoint')
     items = tuple(cast('Sequence[Any]', prompt))
     for index, item in enumerate(items):
-        if not isinstance(item, str | FilePart):
-            raise ConfigError(f'item {index} of the prompt is {item!r}; pass a str, or a list of str and FilePart')
+        if not isinstance(item, str | FilePart | CachePoint):
+            raise ConfigError(
+                f'item {index} of the prompt is {item!r}; pass a str, or a list of str, FilePart and CachePoint'
+            )
     return items
 
 

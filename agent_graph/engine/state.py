@@ -25,9 +25,9 @@ from agent_graph.journal.entries import (
     Started,
     StepDone,
 )
-from agent_graph.messages import AssistantMessage, FilePart, JsonValue, Message, ToolMessage, UserMessage
+from agent_graph.messages import AssistantMessage, JsonValue, Message, ToolMessage, UserContent, UserMessage
 from agent_graph.messages.history import answer, repair
-from agent_graph.pending import Confirm, Pending
+from agent_graph.pending import Confirm, Pending, PendingKind
 from agent_graph.usage import NO_USAGE, Spend, Usage, UsageLimits
 
 __all__ = ['APPLY', 'RunState', 'apply', 'call_key', 'fold', 'is_sendable']
@@ -44,7 +44,8 @@ class RunState:
     waited for, by the call of this run that waits; `inside` is what runs
     inside the waiting calls have used so far; `idle` are calls that were started and then set aside to wait, as
     opposed to those a crash interrupted; `decided` (until the call starts), `approved`,
-    `asked` and `denied` hold what people answered. `steps` are the
+    `asked` and `denied` hold what people answered, `answered` whose calls these were, once for each answer; `shown` is
+    what was waited for: the path of call ids, why, and the token. `steps` are the
     effects inside calls that are done, by scope and name.
     """
 
@@ -52,7 +53,7 @@ class RunState:
     agent: str | None = None
     messages: list[Message] = field(default_factory=list[Message])
     new_from: int = 0
-    prompt: str | tuple[str | FilePart, ...] | None = None
+    prompt: str | tuple[UserContent, ...] | None = None
     metadata: dict[str, JsonValue] | None = None
     limits: UsageLimits | None = None
     parent: Parent | None = None
@@ -80,6 +81,8 @@ class RunState:
     decided: dict[str, Answered] = field(default_factory=dict[str, Answered])
     asked: dict[str, list[JsonValue]] = field(default_factory=dict[str, list[JsonValue]])
     denied: frozenset[tuple[str, str]] = frozenset()
+    answered: tuple[str, ...] = ()
+    shown: frozenset[tuple[tuple[str, ...], PendingKind, str]] = frozenset()
     queued: tuple[UserMessage, ...] = ()
     steps: dict[tuple[str, str], JsonValue] = field(default_factory=dict[tuple[str, str], JsonValue])
     ended: Ended | None = None
@@ -126,7 +129,10 @@ def apply(state: RunState, entry: Entry) -> None:
 def is_sendable(response: AssistantMessage) -> bool:
     """Providers refuse a message of nothing, of white space or of reasoning alone: such a response is not kept."""
     for part in response.parts:
-        if part.kind == 'tool_call' or part.kind == 'file' or (part.kind == 'text' and part.content.strip()):
+        if part.kind == 'text':
+            if part.content.strip():
+                return True
+        elif part.kind != 'thinking':
             return True
     return False
 
@@ -288,6 +294,7 @@ def _paused(state: RunState, entry: Paused) -> None:
         elif not pending.run_id.startswith(f'{state.run_id}:'):
             continue  # waits inside the run this one was forked from: here the call is made again
         state.pending[own] = (*state.pending.get(own, ()), pending)
+        state.shown |= {((*pending.path, pending.tool_call_id), pending.reason, pending.token)}
     state.paused = bool(state.pending)
     state.inside = entry.usage
 
@@ -296,6 +303,7 @@ def _answered(state: RunState, entry: Answered) -> None:
     call_id = entry.tool_call_id
     state.pending.pop(call_id, None)
     state.paused = False
+    state.answered = (*state.answered, call_id)
     if entry.decision == 'answer':
         state.asked[call_id] = [*state.asked.get(call_id, ()), entry.value]
         return

@@ -290,8 +290,12 @@ async def _answer(deps: RunDeps, call: Call) -> ToolAnswer | tuple[Pending, ...]
         return _below(deps, call_id, tuple(p for signal in _leaves(waits) for p in signal.pending))
     except ApprovalRequired as error:
         if not (call_id in deps.state.approved or deps.state.confirm == 'never'):
-            question = error.question
-            return (Pending(deps.run_id, call_id, part.tool_name, part.args, question=question, attempt=call.attempt),)
+            asked, nth = error.question, deps.state.answered.count(call_id)
+            return (
+                Pending(
+                    deps.run_id, call_id, part.tool_name, part.args, question=asked, attempt=call.attempt, nth=nth
+                ),
+            )
         await _record_failure(deps, call, error)
         raise failure(deps, f'tool {part.tool_name!r}', part, error) from error
     except ToolTimeout as error:

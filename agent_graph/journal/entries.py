@@ -12,13 +12,13 @@ from typing import Annotated, Literal, TypeAlias
 
 from agent_graph.messages import (
     AssistantMessage,
-    FilePart,
     JsonValue,
     Message,
     SystemMessage,
     Tagged,
     ToolMessage,
     ToolReturnPart,
+    UserContent,
     UserMessage,
 )
 from agent_graph.pending import Confirm, Pending
@@ -59,7 +59,7 @@ class Started:
     """The run began: for which agent, with what was said before, and under which limits."""
 
     agent: str | None
-    prompt: str | tuple[str | FilePart, ...] | None = None
+    prompt: str | tuple[UserContent, ...] | None = None
     history: tuple[Message, ...] = ()
     metadata: dict[str, JsonValue] | None = None
     limits: UsageLimits | None = None
@@ -81,7 +81,7 @@ class Entered:
     """
 
     node: str
-    prompt: str | tuple[str | FilePart, ...] | None = None
+    prompt: str | tuple[UserContent, ...] | None = None
     message: UserMessage | ToolMessage | None = None
     system: tuple[SystemMessage, ...] | None = None
     retry: bool = False

@@ -6,6 +6,10 @@ from agent_graph.messages.history import is_valid, repair
 from agent_graph.messages.parts import (
     AssistantMessage,
     AssistantPart,
+    BuiltinToolCallPart,
+    BuiltinToolReturnPart,
+    CachePoint,
+    Citation,
     FilePart,
     FinishReason,
     JsonValue,
@@ -18,6 +22,7 @@ from agent_graph.messages.parts import (
     ToolCallPart,
     ToolMessage,
     ToolReturnPart,
+    UserContent,
     UserMessage,
 )
 
@@ -28,6 +33,10 @@ if TYPE_CHECKING:
 __all__ = [
     'AssistantMessage',
     'AssistantPart',
+    'BuiltinToolCallPart',
+    'BuiltinToolReturnPart',
+    'CachePoint',
+    'Citation',
     'FilePart',
     'FinishReason',
     'JsonValue',
@@ -40,6 +49,7 @@ __all__ = [
     'ToolCallPart',
     'ToolMessage',
     'ToolReturnPart',
+    'UserContent',
     'UserMessage',
     'dump_json',
     'from_openai',

@@ -21,6 +21,7 @@ from agent_graph.messages.media import file_to_openai, shown
 from agent_graph.messages.parts import (
     AssistantMessage,
     AssistantPart,
+    CachePoint,
     FilePart,
     Message,
     SystemMessage,
@@ -28,6 +29,7 @@ from agent_graph.messages.parts import (
     ThinkingPart,
     ToolCallPart,
     ToolMessage,
+    UserContent,
     UserMessage,
 )
 from agent_graph.text import clean_json
@@ -78,13 +80,18 @@ def message_to_openai(message: Message, form: ChatForm = _PLAIN) -> list[dict[st
             return _tool(message, form)
 
 
-def _user(content: str | Sequence[str | FilePart], form: ChatForm) -> list[dict[str, Any]]:
+def _user(content: str | Sequence[UserContent], form: ChatForm) -> list[dict[str, Any]]:
     if form.strict and not content:
         return []
     if isinstance(content, str):
         return [{'role': 'user', 'content': content}]
-    parts = [{'type': 'text', 'text': p} if isinstance(p, str) else file_to_openai(p) for p in content]
-    return [{'role': 'user', 'content': parts}]
+    parts: list[dict[str, Any]] = []
+    for part in content:
+        if isinstance(part, str):
+            parts.append({'type': 'text', 'text': part})
+        elif not isinstance(part, CachePoint):  # the servers cache by themselves
+            parts.append(file_to_openai(part))
+    return [{'role': 'user', 'content': parts}] if parts or not form.strict else []
 
 
 def _tool(message: ToolMessage, form: ChatForm) -> list[dict[str, Any]]:

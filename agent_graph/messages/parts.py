@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 __all__ = [
     'AssistantMessage',
     'AssistantPart',
+    'BuiltinToolCallPart',
+    'BuiltinToolReturnPart',
+    'CachePoint',
+    'Citation',
     'FilePart',
     'FinishReason',
     'JsonValue',
@@ -33,6 +37,7 @@ __all__ = [
     'ToolCallPart',
     'ToolMessage',
     'ToolReturnPart',
+    'UserContent',
     'UserMessage',
 ]
 
@@ -72,11 +77,28 @@ Every answer but `success`, and `retry` raised by a tool itself, was written by 
 
 
 @dataclass(frozen=True, slots=True)
+class Citation:
+    """Where a text comes from, in common words.
+
+    `start` and `end` are the characters of the part's text it stands for, where the provider tells them;
+    `provider_details` is the provider's own object, sent back verbatim where it has to be.
+    """
+
+    url: str | None = None
+    title: str | None = None
+    cited_text: str | None = None
+    start: int | None = None
+    end: int | None = None
+    provider_details: dict[str, JsonValue] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TextPart:
-    """Text, from a model."""
+    """Text, from a model, and where that comes from."""
 
     content: str
     provider_details: dict[str, JsonValue] | None = None
+    citations: tuple[Citation, ...] = ()
     kind: Literal['text'] = field(default='text', kw_only=True)
 
 
@@ -99,6 +121,43 @@ class ToolCallPart:
     tool_call_id: str = ''
     provider_details: dict[str, JsonValue] | None = None
     kind: Literal['tool_call'] = field(default='tool_call', kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltinToolCallPart:
+    """A tool that the provider runs itself: searching the web, running code, asking an MCP server. Never run here.
+
+    `tool_name` is the provider's name of it. `provider_details` keeps the provider's own item, sent back verbatim to the
+    same provider; for any other such parts are left out of the history.
+    """
+
+    tool_name: str
+    args: str | dict[str, JsonValue] = ''
+    tool_call_id: str = ''
+    provider_details: dict[str, JsonValue] | None = None
+    kind: Literal['builtin_tool_call'] = field(default='builtin_tool_call', kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltinToolReturnPart:
+    """What a provider's own tool answered, in the same response; see `BuiltinToolCallPart`."""
+
+    tool_name: str
+    content: JsonValue = None
+    tool_call_id: str = ''
+    provider_details: dict[str, JsonValue] | None = None
+    kind: Literal['builtin_tool_return'] = field(default='builtin_tool_return', kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class CachePoint:
+    """In a user message: everything before it is worth keeping in the provider's prompt cache, for `ttl`.
+
+    Providers without such marks ignore it.
+    """
+
+    ttl: Literal['5m', '1h'] = '5m'
+    kind: Literal['cache_point'] = field(default='cache_point', kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +209,10 @@ def _guess(name: str) -> str:
     return media_type
 
 
+UserContent: TypeAlias = str | FilePart | CachePoint
+"""What a user message is made of."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolReturnPart:
     """The answer to one tool call.
@@ -171,7 +234,9 @@ class ToolReturnPart:
             object.__setattr__(self, 'extra_content', tuple(self.extra_content))
 
 
-AssistantPart: TypeAlias = Annotated[TextPart | ThinkingPart | ToolCallPart | FilePart, Tagged()]
+AssistantPart: TypeAlias = Annotated[
+    TextPart | ThinkingPart | ToolCallPart | FilePart | BuiltinToolCallPart | BuiltinToolReturnPart, Tagged()
+]
 """What a model's response is made of."""
 
 
@@ -191,7 +256,7 @@ class SystemMessage:
 class UserMessage:
     """What the person (or the engine, when it asks the model again) said: a text, or texts and files in order."""
 
-    content: str | Sequence[str | FilePart]
+    content: str | Sequence[UserContent]
     kind: Literal['user'] = field(default='user', kw_only=True)
 
     def __post_init__(self) -> None:

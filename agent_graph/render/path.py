@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from agent_graph.messages import AssistantMessage, FilePart, TextPart, ThinkingPart, ToolMessage
+from agent_graph.messages import (
+    AssistantMessage,
+    CachePoint,
+    TextPart,
+    ThinkingPart,
+    ToolMessage,
+    UserContent,
+)
 from agent_graph.render.diagram import Box, Diagram, Link, Mark
 from agent_graph.render.walk import Call, Step, Walk
 from agent_graph.render.wording import call_text, cost_text, seconds_text, short, tokens_text, value_text, waiting_text
@@ -122,10 +129,16 @@ def _response_text(response: AssistantMessage) -> str:
     return ' · '.join(words) or 'empty'
 
 
-def _content_text(content: str | Sequence[str | FilePart]) -> str:
+def _content_text(content: str | Sequence[UserContent]) -> str:
     if isinstance(content, str):
         return short(content)
-    return short(' '.join(item if isinstance(item, str) else f'[{item.name or item.media_type}]' for item in content))
+    return short(' '.join(map(_item_text, content)))
+
+
+def _item_text(item: UserContent) -> str:
+    if isinstance(item, str):
+        return item
+    return '[cache point]' if isinstance(item, CachePoint) else f'[{item.name or item.media_type}]'
 
 
 def _call_boxes(step: Step) -> Iterator[Box]:

@@ -26,12 +26,12 @@ from agent_graph.journal.entries import (
 )
 from agent_graph.messages import (
     AssistantMessage,
-    FilePart,
     JsonValue,
     Outcome,
     ToolCallPart,
     ToolMessage,
     ToolReturnPart,
+    UserContent,
 )
 from agent_graph.pending import Pending
 from agent_graph.usage import Spend, Usage, cost_of
@@ -82,7 +82,7 @@ class Step:
     seconds: float | None = None
     state: StepState = 'done'
     calls: list[Call] = field(default_factory=list[Call])
-    prompt: str | tuple[str | FilePart, ...] | None = None
+    prompt: str | tuple[UserContent, ...] | None = None
     reply: AssistantMessage | None = None
 
     @property

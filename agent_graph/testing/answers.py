@@ -14,6 +14,8 @@ from agent_graph.errors import ConfigError
 from agent_graph.messages import (
     AssistantMessage,
     AssistantPart,
+    BuiltinToolCallPart,
+    BuiltinToolReturnPart,
     FilePart,
     FinishReason,
     Message,
@@ -34,7 +36,7 @@ AnswerFunction: TypeAlias = Callable[
 ]
 """`fn(messages, info)`: plain, async, or an async generator whose texts, parts and messages are pushed as they come."""
 
-_PARTS = (TextPart, ThinkingPart, ToolCallPart, FilePart)
+_PARTS = (TextPart, ThinkingPart, ToolCallPart, FilePart, BuiltinToolCallPart, BuiltinToolReturnPart)
 
 
 def as_message(value: object, where: str) -> AssistantMessage:
@@ -111,12 +113,14 @@ async def _stream(part: AssistantPart, out: ResponseBuilder, chunk: int) -> None
     key = object()  # its own key for every part: neighbours of one kind must not run together
     if isinstance(part, ToolCallPart):
         await _stream_call(part, key, out, chunk)
-    elif isinstance(part, FilePart) or not part.content:
+    elif not isinstance(part, TextPart | ThinkingPart) or not part.content:
         await out.part(part)
     elif isinstance(part, TextPart):
         for piece in _pieces(part.content, chunk):
             await out.text(piece, key=key, details=part.provider_details)
             await asyncio.sleep(0)
+        for citation in part.citations:
+            out.cite(citation, key=key)
     else:
         for piece in _pieces(part.content, chunk):
             await out.thinking(piece, key=key, details=part.provider_details)

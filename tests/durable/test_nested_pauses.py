@@ -210,7 +210,9 @@ def test_the_same_id_at_every_level_is_never_a_guess() -> None:
             await agent.resume('r', answers={'c': ToolApproved()})
         result = await agent.resume('r', answers={('d', 'd', 'c'): ToolDenied('no')})
         assert log == [1] and [(*p.path, p.tool_call_id) for p in result.pending] == [('c',)]
-        result = await agent.resume('r', answers={'c': ToolApproved()})
+        with pytest.raises(AnswerError, match='has named something else'):
+            await agent.resume('r', answers={'c': ToolApproved()})
+        result = await agent.resume('r', answers={('c',): ToolApproved()})
         assert log == [1, 0] and result.output == 'level 0'
 
     go(main())
