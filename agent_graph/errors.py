@@ -5,6 +5,8 @@
     │   └── ToolDefinitionError        one tool cannot be offered; names the tool and the place in its schema
     ├── AnswerError                    an answer to a paused run is in doubt; nothing has run
     ├── MessageError                   a message list that cannot be read, written or sent
+    │   ├── FetchRefused               the file at an address may not be fetched
+    │   └── FetchFailed                the file at an address could not be fetched
     ├── RunError                       a run could not go on; carries run_id, messages and usage
     │   ├── UsageLimitExceeded         a `UsageLimits` bound was reached
     │   ├── UnexpectedModelBehavior    the model kept answering in a way the run cannot use
@@ -17,7 +19,9 @@
     │       ├── ModelHTTPError         the provider answered with an error
     │       ├── ModelTimeout           no answer in time
     │       ├── ModelUnreachable       no connection
-    │       └── ModelProtocolError     the answer was cut off or could not be read
+    │       ├── ModelProtocolError     the answer was cut off or could not be read
+    │       ├── InputTooLong           the request has more tokens than it may; nothing was sent
+    │       └── AllModelsFailed        every model of a `FallbackModel` failed
     └── JournalError                   the store refused or failed
         ├── UnknownRun                 no such run in this journal
         ├── RunExists                  the run id is taken
@@ -42,12 +46,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     'AgentGraphError',
+    'AllModelsFailed',
     'AnswerError',
     'ArgumentsError',
     'CodecError',
     'ConfigError',
     'ContentFiltered',
+    'FetchFailed',
+    'FetchRefused',
     'GraphError',
+    'InputTooLong',
     'JournalConflict',
     'JournalError',
     'JournalUnavailable',
@@ -121,6 +129,29 @@ class MessageError(AgentGraphError):
     """A message list could not be read, written or sent; the text names the index and the value."""
 
 
+class FetchRefused(MessageError):
+    """The file at an address is not fetched: the host, a redirect, the size or the type is not allowed.
+
+    `url` is the address without credentials and query.
+    """
+
+    def __init__(self, message: str, *, url: str = '') -> None:
+        super().__init__(message)
+        self.url = url
+
+
+class FetchFailed(MessageError):
+    """The file at an address could not be fetched: no connection, no answer in time, an error, half an answer.
+
+    `url` is the address without credentials and query, `status` the HTTP status, 0 where there was no whole answer.
+    """
+
+    def __init__(self, message: str, *, url: str = '', status: int = 0) -> None:
+        super().__init__(message)
+        self.url = url
+        self.status = status
+
+
 class RunError(AgentGraphError):
     """A run could not go on.
 
@@ -192,7 +223,13 @@ class ReplayMismatch(RunError):
 
 
 class ModelError(RunError):
-    """The call to the model failed. `provider` and `model` say which."""
+    """The call to the model failed. `provider` and `model` say which.
+
+    `tried` says, one line each, what had failed before this error where the model was asked several times; it is also a
+    note of the exception.
+    """
+
+    tried: Sequence[str] = ()
 
     def __init__(self, message: str, *, provider: str = '', model: str = '') -> None:
         super().__init__(message)
@@ -237,6 +274,32 @@ class ModelUnreachable(ModelError):
 
 class ModelProtocolError(ModelError):
     """The answer was cut off or could not be read; nothing of it was executed."""
+
+
+class InputTooLong(ModelError):
+    """The request has `tokens` tokens of input, more than the `limit` it was given; nothing was sent."""
+
+    def __init__(self, message: str, *, tokens: int, limit: int, provider: str = '', model: str = '') -> None:
+        super().__init__(message, provider=provider, model=model)
+        self.tokens = tokens
+        self.limit = limit
+
+
+class AllModelsFailed(ModelError):
+    """Every model of a `FallbackModel` failed; `errors` holds what each one raised, in the order they were asked.
+
+    The last of them is also `__cause__`. `provider` and `model` are those of the first.
+    """
+
+    def __init__(self, message: str, *, errors: Sequence[Exception], provider: str = '', model: str = '') -> None:
+        super().__init__(message, provider=provider, model=model)
+        self.errors = tuple(errors)
+
+    @property
+    def retry_after(self) -> float | None:
+        """The shortest wait that any of the servers asked for, in seconds."""
+        told = [w for e in self.errors if (w := getattr(e, 'retry_after', None)) is not None]
+        return min(told, default=None)
 
 
 class JournalError(AgentGraphError):

@@ -17,7 +17,7 @@ from typing_extensions import TypeVar
 from agent_graph.engine import ending
 from agent_graph.engine.channel import EventQueue
 from agent_graph.engine.graph import AGENT_EDGES, AGENT_GRAPH, Edges, edges_of
-from agent_graph.engine.nodes import FinalResult
+from agent_graph.engine.nodes import FinalResult, ModelRequest
 from agent_graph.engine.plan import Handles, RunDeps
 from agent_graph.engine.state import RunState
 from agent_graph.errors import ConfigError, GraphError, RunCancelled
@@ -161,6 +161,11 @@ class RunResult(Generic[Output]):
         return self.state.run_id
 
     @property
+    def undelivered(self) -> tuple[UserMessage, ...]:
+        """Messages given by `run.enqueue` that no request has carried."""
+        return self.state.queued
+
+    @property
     def metadata(self) -> dict[str, JsonValue] | None:
         """The metadata given to the run."""
         return self.state.metadata
@@ -249,7 +254,7 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
             if made.__class__ not in edges or deps.cancel_asked:
                 raise self._no_edge(current, made, edges)
             if made.__class__ is End:
-                await self._end(made.data)
+                made = await self._end(made)
         except asyncio.CancelledError:
             error = await ending.cancelled(deps)
             if error is None:
@@ -309,7 +314,11 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
         self.ctx.deps.drain_asked = True
 
     async def enqueue(self, message: UserMessage | str) -> None:
-        """Give the run a message to send along with its next request; recorded at once."""
+        """Give the run a message to send along with its next request; recorded at once.
+
+        If the model has just given its output, the run goes on with one more request for it. Where a limit allows none,
+        the run ends as it is and the message is in `result.undelivered`.
+        """
         made = UserMessage(message) if isinstance(message, str) else message
         if self.ctx.state.ended is not None:
             raise self._refusal(self.next_node)
@@ -318,11 +327,13 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
         still = Paused(state.waiting, state.inside) if state.paused else None
         await self.ctx.deps.effects.record(Enqueued(clean_data(made)), still)
 
-    async def _end(self, final: FinalResult) -> None:
-        deps = self.ctx.deps
+    async def _end(self, end: End[FinalResult]) -> AgentNode | End[FinalResult]:
+        deps, final = self.ctx.deps, end.data
         if final.pending:
             await ending.pause(deps, final.pending)
-            return
+            return end
+        if deps.state.queued and not deps.state.final_asked and deps.budget.has_request():
+            return ModelRequest(final.message)  # somebody has said something that the model has not heard yet
         await ending.complete(
             deps,
             final.output,
@@ -331,6 +342,7 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
             tool_call_id=final.tool_call_id,
         )
         self._result = RunResult(final.output, self.ctx.state)
+        return end
 
     def restore(self, result: RunResult[Output]) -> None:
         """Take over the result of a stored run that had ended."""

@@ -87,6 +87,16 @@ class Budget:
                 raise self._exceeded(name, bound, getattr(self.tokens, count))
         self._check_cost(limits, reached=True)
 
+    def has_request(self) -> bool:
+        """Whether a further request may start now; nothing is counted."""
+        try:
+            for budget in self.chain():
+                if budget.limits is not None:
+                    budget.check_request(budget.limits, inside=budget is not self)
+        except UsageLimitExceeded:
+            return False
+        return True
+
     def reserve_calls(self, count: int) -> int:
         """Count up to `count` tool calls and return how many were granted; the rest must not start."""
         with _lock:

@@ -15,9 +15,9 @@ from agent_graph.engine.plan import Plan
 from agent_graph.engine.state import RunState, fold
 from agent_graph.errors import AnswerError, ConfigError, RunLocked, UnknownRun
 from agent_graph.journal import Journal, Lease
-from agent_graph.journal.entries import Ended, Entry, Record
+from agent_graph.journal.entries import CallFinished, Ended, Entry, Record
 
-__all__ = ['cancel_run', 'check_change', 'record_answers']
+__all__ = ['cancel_inside', 'cancel_run', 'check_change', 'record_answers']
 
 
 async def check_change(state: RunState, plan: Plan, on_change: str | Callable[[list[str]], bool]) -> None:
@@ -55,6 +55,9 @@ async def record_answers(state: RunState, plan: Plan | None, journal: Journal, a
             records = await journal.load(run_id)
             _check_still_pending(fold(run_id, records), by_run[run_id])
             await _append(journal, lease, records, [r.entry for r in by_run[run_id]])
+            for resolved in by_run[run_id]:
+                if resolved.pending.reason == 'crash' and isinstance(resolved.entry, CallFinished):
+                    await cancel_inside(journal, run_id, resolved.pending.tool_call_id)
         finally:
             await journal.release(lease)
 
@@ -79,11 +82,15 @@ async def cancel_run(journal: Journal, run_id: str) -> None:
     if state.at is not None and state.at.data is not None:  # a node of a graph
         scopes.append(f'{state.at.node}#{state.visit}')
     for scope in scopes:
-        await _cancel_inside(journal, f'{run_id}:{scope}')
+        await cancel_inside(journal, run_id, scope)
 
 
-async def _cancel_inside(journal: Journal, prefix: str) -> None:
-    """Runs started in a call are numbered, and one that is started anew has a plus behind its name."""
+async def cancel_inside(journal: Journal, run_id: str, scope: str) -> None:
+    """End the runs that were started in a call (or a node) and have not ended: nobody will go on with them.
+
+    Such runs are numbered, and one that is started anew has a plus behind its name.
+    """
+    prefix = f'{run_id}:{scope}'
     number, name = 1, f'{prefix}:1'
     while True:
         try:

@@ -46,7 +46,6 @@ CUT_OFF = (
     'one call at a time with less content.'
 )
 EMPTY = 'The response was empty. Please answer.'
-_BEGUN = ('question', 'crash')
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +148,7 @@ async def _handle_calls(
     winner = await _check_outputs(deps, outputs, answers) if outputs else None
     skip = winner is not None and plan.end_strategy == 'early'
     if skip:
-        for call in functions:
-            answers[call.tool_call_id] = ToolReturnPart(call.tool_name, NOT_NEEDED, call.tool_call_id, 'skipped')
+        await _skip(deps, functions, answers)
         await tool_calls.show_refused(deps, functions, answers)
     elif functions:
         state = deps.state
@@ -168,7 +166,7 @@ async def _handle_calls(
             asked = deps.waiting[before:] and deps.on_pending is not None
             ready = await _answered(deps, before, functions, answers) if asked else []
         if deps.waiting and winner is not None:
-            _skip_waiting(deps, functions, answers)
+            await _skip(deps, functions, answers)
         if deps.waiting:
             return Wait(_in_call_order(deps, calls))
     message = ToolMessage(tuple([answers[c.tool_call_id] for c in calls]))
@@ -197,14 +195,22 @@ def _next(
     return Again(message, retry=bool(outputs) and any(answers[c.tool_call_id].outcome == 'retry' for c in outputs))
 
 
-def _skip_waiting(deps: RunDeps, functions: Sequence[ToolCallPart], answers: dict[str, ToolReturnPart]) -> None:
-    """Beside a settled output nothing waits: such calls are skipped, and one that had begun says so."""
-    begun = {p.path[0] if p.path else p.tool_call_id for p in deps.waiting if p.path or p.reason in _BEGUN}
+async def _skip(deps: RunDeps, functions: Sequence[ToolCallPart], answers: dict[str, ToolReturnPart]) -> None:
+    """Beside a settled output nothing starts or waits: such calls are skipped, and one that had begun says so."""
+    state = deps.state
+    waiting = (*deps.waiting, *state.waiting)
+    # A tool that asks to be approved says that it has done nothing yet.
+    idle = {p.tool_call_id for p in waiting if not p.path and p.reason == 'approval'}
     for call in functions:
         call_id, name = call.tool_call_id, call.tool_name
-        if call_id in begun:
+        if call_id in answers:
+            continue
+        if call_id in state.finished:
+            answers[call_id] = state.finished[call_id].part
+        elif call_id in state.started and call_id not in idle:
             answers[call_id] = ToolReturnPart(name, INTERRUPTED, call_id, 'interrupted')
-        elif call_id not in answers:
+            await deps.let_go(call_id)
+        else:
             answers[call_id] = ToolReturnPart(name, NOT_NEEDED, call_id, 'skipped')
     deps.waiting = []
 

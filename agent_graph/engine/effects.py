@@ -216,3 +216,9 @@ class Effects:
         if not is_coroutine_function(function):
             return contextvars.copy_context().run(function, *args)
         return await asyncio.create_task(function(*args))
+
+    async def inquire(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function that may take its time, such as one that asks a person: a sync one in a worker thread."""
+        if is_coroutine_function(function):
+            return await asyncio.create_task(function(*args))
+        return await self.call(function, args, {}, is_async=False)

@@ -12,7 +12,7 @@ from agent_graph.engine.state import RunState, fold, is_sendable
 from agent_graph.errors import CodecError, JournalConflict, JournalError, RunCancelled, RunError, UsageLimitExceeded
 from agent_graph.events import FinalResultEvent, RunEnded, RunPaused
 from agent_graph.journal import Journal
-from agent_graph.journal.entries import Ended, Entered, Paused
+from agent_graph.journal.entries import CallFinished, Ended, Entered, Paused
 from agent_graph.messages import AssistantMessage, ToolMessage
 from agent_graph.messages.history import answer
 from agent_graph.pending import Pending
@@ -178,6 +178,8 @@ async def stop(deps: RunDeps, status: Literal['failed', 'cancelled'], error: Bas
         if isinstance(error, CodecError):
             await _resync(deps)
         await _record_end(deps, state, status, error)
+        for call_id in [c for c in state.started if c not in state.finished or _is_open(state.finished[c])]:
+            await deps.let_go(call_id)
     except JournalError as failure:
         if error is None:
             raise
@@ -212,6 +214,11 @@ async def _record_end(
     # In one commit: no crash may leave a partial response as if it were to be handled.
     ended = Ended(status, None, answer(partial, {}), error=text, error_type=kind)
     await deps.effects.record(Entered('HandleResponse', response=partial), ended)
+
+
+def _is_open(finished: CallFinished) -> bool:
+    """Whether what was begun in the call may not have ended with it."""
+    return finished.part.outcome in ('interrupted', 'failed')
 
 
 def _partial(deps: RunDeps) -> AssistantMessage | None:

@@ -105,7 +105,7 @@ def _replaced(run_id: str, records: Sequence[Record], point: int, message: Messa
     """Share everything before the node entered at `point`, and enter it with another message."""
     entry = records[point - 1].entry
     if isinstance(entry, Entered) and entry.node == 'ModelRequest' and isinstance(message, UserMessage | ToolMessage):
-        return point - 1, replace(entry, message=clean_data(message))
+        return point - 1, replace(entry, message=clean_data(message), by_hand=True)
     if isinstance(entry, Entered) and entry.response is not None and isinstance(message, AssistantMessage):
         return point - 1, replace(entry, response=normalise(message, fold(run_id, records[: point - 1])))
     raise ConfigError(

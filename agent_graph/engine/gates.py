@@ -38,6 +38,8 @@ async def sort_out(deps: RunDeps, calls: list[Call], answers: dict[str, ToolRetu
             deps.waiting.extend(still if settled in still else (settled,))
         else:
             answers[call.part.tool_call_id] = settled
+            if call.part.tool_call_id in deps.state.started:
+                await deps.let_go(call.part.tool_call_id)
     return run
 
 
@@ -62,8 +64,10 @@ async def _answered_inline(deps: RunDeps, pending: Pending) -> bool:
     """Have the caller's function answer at once; false if there is none, or if it has no answer now."""
     if deps.on_pending is None:
         return False
+    from agent_graph.engine.questions import given_now  # brings pydantic's adapters along
+
     try:
-        given = await deps.effects.consult(deps.on_pending, replace(pending, path=deps.events.path))
+        given = await given_now(deps, pending)
     except Exception as error:
         raise ToolFailed(
             f'on_pending, asked about {pending.tool_name!r}, raised {type(error).__name__}: {error}',
@@ -136,7 +140,7 @@ async def _after_crash(deps: RunDeps, call: Call) -> Call | ToolReturnPart | Pen
         question = f'The process died while {part.tool_name} ran (attempt {call.attempt - 1}); did it take effect?'
         return _pending(deps, call, 'crash', question)
     try:
-        found: Any = await deps.effects.consult(rule, tool_context(deps, call), part)
+        found: Any = await deps.effects.inquire(rule, tool_context(deps, call), part)
     except Exception as error:  # it could not find out: then a person has to
         return _pending(deps, call, 'crash', f'on_crash of {part.tool_name} raised {type(error).__name__}: {error}')
     if isinstance(found, Retry):

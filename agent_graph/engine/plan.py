@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from agent_graph.engine.budget import ActiveCall, Budget
 from agent_graph.engine.channel import Sink
@@ -22,6 +22,7 @@ from agent_graph.usage import Spend, Usage
 
 if TYPE_CHECKING:
     from agent_graph.engine.lease import Keeper
+    from agent_graph.journal import Journal
     from agent_graph.output_plan import OutputPlan
     from agent_graph.telemetry import RunTracing
 
@@ -102,6 +103,7 @@ class Handles:
     keeper: Keeper | None = None
     keep: Keep | None = None
     on_pending: OnPending | None = None
+    turn: asyncio.Lock | None = None
     woken: frozenset[str] = frozenset()
     inner: list[Handles] = field(default_factory=lambda: list[Handles]())
     waiting_inside: list[tuple[Usage, tuple[Spend, ...]]] = field(
@@ -144,6 +146,13 @@ class Handles:
         from agent_graph.engine.questions import ask  # few runs ask anything
 
         return await ask(self, tool_call_id, tool_name, question, schema)
+
+    async def let_go(self, scope: str) -> None:
+        """A call (or a node) is not gone on with: end the runs that wait, or were left, inside it."""
+        if self.keeper is not None:  # without a journal that lasts there is nothing to find them in
+            from agent_graph.engine.control import cancel_inside
+
+            await cancel_inside(cast('Journal', self.effects.journal), self.run_id, scope)
 
     async def do_step(self, scope: str, name: str, function: Callable[[], Any]) -> Any:
         """Do something once in the run's life."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
 from agent_graph.engine.answers import checked_value, entry_for
+from agent_graph.engine.effects import is_coroutine_function
 from agent_graph.engine.plan import Attempt, Handles
 from agent_graph.errors import AnswerError, ConfigError
 from agent_graph.journal.entries import Answered, StepDone
@@ -18,7 +20,7 @@ from agent_graph.messages import JsonValue
 from agent_graph.pending import PauseSignal, Pending, ToolDenied
 from agent_graph.text import clean_text, json_form
 
-__all__ = ['ask', 'do_step']
+__all__ = ['ask', 'do_step', 'given_now']
 
 
 async def ask(deps: Handles, tool_call_id: str | None, tool_name: str | None, question: str, schema: Any) -> Any:
@@ -41,7 +43,7 @@ async def ask(deps: Handles, tool_call_id: str | None, tool_name: str | None, qu
                 question = f'{question}\nThe answer {value!r} cannot be used: {_problems(error)}'
         _check_not_denied(deps, tool_call_id, question)
         pending = _pending(deps, tool_call_id, tool_name, question, adapter)
-        given = await _given_now(deps, pending)
+        given = await given_now(deps, pending)
         if given is None:
             raise PauseSignal((pending,))
         if isinstance(given, ToolDenied):
@@ -87,11 +89,30 @@ def _pending(deps: Handles, tool_call_id: str, tool_name: str, question: str, ad
     )
 
 
-async def _given_now(deps: Handles, pending: Pending) -> Any:
-    """What the caller's function answers at once; `None` if there is none, or if it has no answer now."""
-    if deps.on_pending is None:
+async def given_now(deps: Handles, pending: Pending) -> Any:
+    """What the caller's function answers at once; `None` if there is none, or if it has no answer now.
+
+    A sync one is asked one thing at a time, however many calls wait: it may stand at a terminal.
+    """
+    function, shown = deps.on_pending, replace(pending, path=deps.events.path)
+    if function is None:
         return None
-    return await deps.effects.consult(deps.on_pending, replace(pending, path=deps.events.path))
+    if is_coroutine_function(function):
+        return await deps.effects.inquire(function, shown)
+    async with _turn(deps):
+        return await deps.effects.inquire(function, shown)
+
+
+def _turn(deps: Handles) -> asyncio.Lock:
+    """One lock for all runs of this loop that ask the same function."""
+    while deps.around is not None:
+        owner = cast('Handles', deps.around.owner)
+        if owner.on_pending is not deps.on_pending or owner.effects.loop is not deps.effects.loop:
+            break
+        deps = owner
+    if deps.turn is None:
+        deps.turn = asyncio.Lock()
+    return deps.turn
 
 
 def _as_type(adapter: TypeAdapter[Any], value: JsonValue) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Iterator, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, Literal, NoReturn, cast
 
 from agent_graph.engine.effects import Effects
@@ -174,6 +174,8 @@ def _difference(recorded: Entry, made: Entry) -> tuple[str, object, object] | No
     """The first field that differs, with what it was and is; `kind` for another entry altogether."""
     if type(recorded) is not type(made):
         return 'kind', recorded, made
+    if isinstance(recorded, Entered) and recorded.by_hand:  # the code could not bring that message
+        made = replace(cast('Entered', made), message=recorded.message, by_hand=True)
     for name in recorded.__dataclass_fields__:
         before, now = getattr(recorded, name), getattr(made, name)
         if before != now and not (isinstance(recorded, Ended) and name == 'error'):

@@ -77,7 +77,8 @@ class Entered:
     first request), `retry` (the message asks for another output), `final` (a limit withdrew the function tools),
     `queued` (messages given to the running run).
     `HandleResponse`: `response`, `offered` (the tools the model had been shown, when not all). `data` is for nodes of other
-    graphs, `usage` and `spends` for what agents run in the node before used.
+    graphs, `usage` and `spends` for what agents run in the node before used. `by_hand` marks a message that a person put in
+    place of the one the code brought.
     """
 
     node: str
@@ -92,6 +93,7 @@ class Entered:
     data: JsonValue = None
     usage: Usage | None = None
     spends: tuple[Spend, ...] = ()
+    by_hand: bool = False
     kind: Literal['entered'] = field(default='entered', kw_only=True)
 
 

@@ -195,9 +195,14 @@ class FilePart:
         return cls(media_type or _guess(path.name), data=path.read_bytes(), name=path.name)
 
     @classmethod
-    def from_url(cls, url: str, *, media_type: str | None = None) -> FilePart:
-        """A file at an address; nothing is fetched here. The type is guessed from the address when not given."""
-        return cls(media_type or _guess(url.split('?', 1)[0]), url=url)
+    def from_url(cls, url: str, *, media_type: str | None = None, allow_local: bool = False) -> FilePart:
+        """A file at an address; nothing is fetched here. The type is guessed from the address when not given.
+
+        `allow_local` lets a provider that has to fetch it go to this machine and its private networks, which it refuses
+        otherwise; never set it for an address that comes from somebody else.
+        """
+        details: dict[str, JsonValue] | None = {'allow_local': True} if allow_local is True else None
+        return cls(media_type or _guess(url.split('?', 1)[0]), url=url, provider_details=details)
 
 
 def _guess(name: str) -> str:

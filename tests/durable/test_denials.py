@@ -177,7 +177,7 @@ def test_a_denial_of_an_equal_call_does_not_reach_one_that_has_begun() -> None:
         await agent(journal).run('go', run_id='r')
         result = await agent(journal).resume('r', answers={'c1': ToolDenied('no'), 'c2': Answer('Ada')})
         assert [p.question for p in result.pending] == ['Sure?'] and log == ['Ada']
-        result = await agent(journal).resume('r', answers={'c2': Answer('yes')})
+        result = await agent(journal).resume('r', answers={result.pending[0]: Answer('yes')})
         assert [p.outcome for p in answers_of(result.messages)] == ['denied', 'success']
 
     go(main())

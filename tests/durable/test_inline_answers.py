@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from agent_graph import (
     ApprovalRequired,
     MemoryJournal,
     Pending,
+    RunCancelled,
     RunContext,
     RunError,
     Tool,
@@ -25,7 +28,7 @@ from agent_graph import (
 from agent_graph.journal.entries import Answered, Ended, Paused
 from agent_graph.messages import is_valid
 from agent_graph.testing import FunctionModel, ScriptedModel
-from tests.durable.kit import entries_of, kinds_of, stored_state
+from tests.durable.kit import Killed, Mortal, entries_of, kinds_of, stored_state
 from tests.engine.kit import WAYS, Log, answers_of, call, go
 
 
@@ -359,5 +362,110 @@ def test_two_questions_at_once_keep_their_answers_when_asked_again() -> None:
         result = await agent.resume(fork, on_pending=lambda p: ToolApproved() if p.reason == 'crash' else Answer('yes'))
         assert result.output == 'done'
         assert seen == [('Ada', 'Rome'), ('Ada', 'Rome')]
+
+    go(main())
+
+
+# --- a function that takes its time ----------------------------------------------------------------------------------
+
+
+def test_a_sync_function_does_not_stop_the_loop() -> None:
+    async def main() -> None:
+        begun, go_on = threading.Event(), threading.Event()
+
+        def slow(pending: Pending) -> Any:
+            begun.set()
+            assert go_on.wait(10), 'the loop stood still'
+            return ToolApproved()
+
+        tool = Log().tool('delete', requires_approval=True)
+        agent = Agent(ScriptedModel([[call('delete')], 'done']), tools=[tool])
+        run = asyncio.create_task(agent.run('go', on_pending=slow))
+        while not begun.is_set():
+            await asyncio.sleep(0.001)
+        go_on.set()
+        assert (await run).output == 'done'
+
+    go(main())
+
+
+def test_a_sync_function_is_asked_one_thing_at_a_time() -> None:
+    """Two calls and an agent inside a third ask side by side; whoever stands at a terminal can answer only one."""
+
+    async def main() -> None:
+        inside, most, asked = 0, 0, set[str]()
+
+        def person(pending: Pending) -> Any:
+            nonlocal inside, most
+            inside += 1
+            most = max(most, inside)
+            time.sleep(0.02)
+            asked.add('/'.join((*pending.path, pending.tool_call_id)))
+            inside -= 1
+            return Answer('yes') if pending.reason == 'question' else ToolApproved()
+
+        async def book(ctx: RunContext[None]) -> str:
+            return await ctx.ask('Sure?')
+
+        gated = Log().tool('delete', requires_approval=True)
+        inner = Agent(FunctionModel(lambda m, i: 'ok' if len(m) > 1 else [call('delete')]), tools=[gated])
+
+        async def delegate() -> str:
+            return (await inner.run('go')).output
+
+        calls = [call('book', {}, 'b1'), call('book', {}, 'b2'), call('delegate')]
+        agent = Agent(ScriptedModel([calls, 'done']), tools=[book, delegate], journal=MemoryJournal())
+        assert (await agent.run('go', on_pending=person)).output == 'done'
+        assert asked == {'b1', 'b2', 'delegate/delete'} and most == 1
+
+    go(main())
+
+
+def test_a_run_is_cancelled_while_a_sync_function_thinks() -> None:
+    async def main() -> None:
+        begun, go_on, log = threading.Event(), threading.Event(), Log()
+
+        def slow(pending: Pending) -> Any:
+            begun.set()
+            go_on.wait(10)
+            return ToolApproved()
+
+        agent = Agent(ScriptedModel([[call('delete')], 'done']), tools=[log.tool('delete', requires_approval=True)])
+        async with agent.iter('go', on_pending=slow) as run:
+            driver = asyncio.create_task(run.to_end())
+            while not begun.is_set():
+                await asyncio.sleep(0.001)
+            await run.cancel()
+            with pytest.raises(RunCancelled):
+                await driver
+            go_on.set()
+            assert log == [] and is_valid(run.messages)
+
+    go(main())
+
+
+def test_a_sync_function_that_finds_out_what_a_crash_left_does_not_stop_the_loop() -> None:
+    async def main() -> None:
+        journal, loop_ran = MemoryJournal(), threading.Event()
+
+        def look(ctx: RunContext[None], part: Any) -> Any:
+            assert loop_ran.wait(10), 'the loop stood still'
+            return ToolReturn('it was paid')
+
+        async def pay() -> str:
+            raise Killed
+
+        def agent(store: Any) -> Agent[None, str]:
+            model = FunctionModel(lambda m, i: 'done' if len(m) > 1 else [call('pay')])
+            return Agent(model, tools=[Tool(pay, on_crash=look)], journal=store)
+
+        mortal = Mortal(journal, 6, committed=False)
+        with pytest.raises(Killed):
+            await agent(mortal).run('go', run_id='r')
+        await mortal.bury()
+        task = asyncio.create_task(agent(journal).resume('r'))
+        asyncio.get_running_loop().call_later(0.01, loop_ran.set)
+        result = await task
+        assert answers_of(result.messages)[0].content == 'it was paid'
 
     go(main())

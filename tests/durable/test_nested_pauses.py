@@ -21,6 +21,7 @@ from agent_graph import (
     ToolApproved,
     ToolDenied,
     ToolFailed,
+    ToolReturn,
     Usage,
 )
 from agent_graph.messages import AssistantMessage
@@ -496,5 +497,100 @@ def test_an_inner_run_that_catches_the_pause_of_its_own_helper_is_not_confused()
         )
         result = await outer.run('go')
         assert pending_ids(result) == ['c0']
+
+    go(main())
+
+
+# --- nothing inside outlives the call it is in -----------------------------------------------------------------------
+
+
+def _with_inner(journal: Journal | None, calls: list[Any], log: Log, **options: Any) -> Agent[None, Any]:
+    """An agent whose tool `delegate` runs another one, which waits for an approval; `options` are the tool's."""
+    gated = log.tool('delete', requires_approval=True)
+    leaf = Agent(FunctionModel(lambda m, i: 'leaf' if len(m) > 1 else [call('delete', {}, 'c0')]), tools=[gated])
+    middle = Agent(FunctionModel(lambda m, i: 'middle' if len(m) > 1 else [call('ask', {}, 'm0')]))
+
+    @middle.tool
+    async def ask() -> str:
+        return (await leaf.run('task')).output
+
+    async def delegate() -> str:
+        return (await middle.run('task')).output
+
+    async def fail(wait: int) -> str:
+        await asyncio.sleep(wait / 1000)
+        raise ValueError('broken')
+
+    return Agent(
+        FunctionModel(lambda m, i: 'done' if len(m) > 1 else calls),
+        tools=[Tool(delegate, **options), fail],
+        journal=journal,
+        output_type=[str, int],
+    )
+
+
+async def _statuses(journal: Journal) -> dict[str, str]:
+    return {info.run_id: info.status for info in await journal.runs()}
+
+
+@pytest.mark.parametrize('kind', KINDS)
+def test_beside_a_settled_output_no_run_inside_goes_on_waiting(kind: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        store, log = Store(kind, tmp_path), Log()
+        calls = [call('delegate', {}, 'd0'), call('final_result', {'response': 7}, 'o')]
+        result = await _with_inner(store.journal, calls, log).run('go', run_id='r')
+        assert result.output == 7 and answers_of(result.messages)[0].outcome == 'interrupted'
+        assert await _statuses(store.journal) == {'r': 'completed', 'r:d0:1': 'cancelled', 'r:d0:1:m0:1': 'cancelled'}
+        await store.journal.aclose()
+
+    go(main())
+
+
+@pytest.mark.parametrize('wait', [0, 20])
+def test_a_run_that_fails_ends_the_runs_inside_that_wait(wait: int) -> None:
+    async def main() -> None:
+        journal, log = MemoryJournal(), Log()
+        calls = [call('delegate', {}, 'd0'), call('fail', {'wait': wait}, 'f0')]
+        with pytest.raises(ToolFailed):
+            await _with_inner(journal, calls, log).run('go', run_id='r')
+        statuses = await _statuses(journal)
+        assert statuses.pop('r') == 'failed' and set(statuses.values()) <= {'cancelled'}
+        assert statuses or wait == 0
+
+    go(main())
+
+
+LEFT: dict[str, tuple[Any, dict[str, Any] | None]] = {
+    'never': ('never', None),
+    'found out': (lambda ctx, part: ToolReturn('it did'), None),
+    'a person says no': ('ask', {'d0': ToolDenied()}),
+    'a person knows the result': ('ask', {'d0': ToolReturn('it did')}),
+}
+
+
+@pytest.mark.parametrize('inline', [False, True])
+@pytest.mark.parametrize('how', LEFT)
+def test_a_call_that_is_left_after_a_crash_leaves_no_run_behind(how: str, inline: bool) -> None:
+    """The process dies while the innermost run is at work; the call it is in is answered otherwise."""
+    rule, answers = LEFT[how]
+
+    async def main() -> None:
+        journal, log = MemoryJournal(), Log()
+        calls = [call('delegate', {}, 'd0')]
+        mortal = Mortal(journal, 13)
+        with pytest.raises(Killed):
+            await _with_inner(mortal, calls, log, on_crash=rule).run('go', run_id='r')
+        await mortal.bury()
+        assert await _statuses(journal) == {'r': 'running', 'r:d0:1': 'running', 'r:d0:1:m0:1': 'running'}
+        agent = _with_inner(journal, calls, log, on_crash=rule)
+        if inline:
+            result = await agent.resume('r', on_pending=lambda p: answers['d0'] if answers else None)
+        else:
+            result = await agent.resume('r')
+            assert (result.status == 'paused') == (answers is not None)
+            if answers is not None:
+                result = await agent.resume('r', answers=answers)
+        assert result.output == 'done' and log == []
+        assert await _statuses(journal) == {'r': 'completed', 'r:d0:1': 'cancelled', 'r:d0:1:m0:1': 'cancelled'}
 
     go(main())

@@ -201,9 +201,9 @@ def test_what_only_the_type_itself_can_refuse_is_asked_again(name: str) -> None:
         (pending,) = result.pending
         assert pending != first.pending[0] and pending.question is not None
         assert pending.question.startswith('What?') and why in pending.question and log == []
-        result = await agent.resume('r', answers={'form': Answer(right)})
+        result = await agent.resume('r', answers={pending: Answer(right)})
         assert result.pending[0].question == 'And?'
-        result = await agent.resume('r', answers={'form': Answer('that')})
+        result = await agent.resume('r', answers={result.pending[0].token: Answer('that')})
         assert result.output == 'done' and log == [(expected, 'that')]
 
     go(main())

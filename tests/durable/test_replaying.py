@@ -28,11 +28,13 @@ from agent_graph import (
     ToolFailed,
     ToolMessage,
     ToolReturn,
+    ToolReturnPart,
     UnexpectedModelBehavior,
     UnknownRun,
     Usage,
     UsageLimitExceeded,
     UsageLimits,
+    UserMessage,
 )
 from agent_graph.errors import ReplayMismatch
 from agent_graph.journal.entries import CallStarted, Ended, Entered
@@ -573,6 +575,50 @@ def test_a_response_put_in_by_hand_is_the_recorded_one() -> None:
         result = await made.agent.resume(fork, deps='Ada')
         assert result.output == 99
         assert (await made.agent.replay(fork, deps='Ada')).output == 99
+
+    go(main())
+
+
+REPLACED: dict[str, tuple[int, Any]] = {
+    'the prompt': (0, UserMessage('Oslo')),
+    'the answers of tools by other answers': (1, ToolMessage([ToolReturnPart('look', 'rain', 'c1')])),
+    'the answers of tools by something said': (1, UserMessage('never mind')),
+}
+
+
+@pytest.mark.parametrize('what', REPLACED)
+@pytest.mark.parametrize('kind', KINDS)
+def test_a_request_put_in_by_hand_is_the_recorded_one(kind: str, what: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        store, log = Store(kind, tmp_path), Log()
+
+        async def echo(messages: Any, info: Any) -> Any:
+            last = messages[-1]
+            if isinstance(last, ToolMessage):
+                return f'told {last.parts[0].content}'
+            return [call('look', {'city': last.content}, f'c{len(messages)}')]
+
+        async def look(city: str) -> str:
+            log.append(city)
+            return f'{city} is nice'
+
+        def agent(instructions: str) -> Agent[None, str]:
+            return Agent(FunctionModel(echo), tools=[look], journal=store.journal, instructions=instructions)
+
+        await agent('Look.').run('Rome', run_id='r')
+        records = await store.journal.load('r')
+        requests = [r.seq for r in records if isinstance(r.entry, Entered) and r.entry.node == 'ModelRequest']
+        nth, message = REPLACED[what]
+        fork = await agent('Look.').fork('r', at=requests[nth], replace=message)
+        result = await agent('Look.').resume(fork)
+        await store.restart()
+        with unchanged(log):
+            replayed = await agent('Look.').replay(fork)
+            assert replayed.output == result.output and replayed.messages == result.messages
+            # What the code itself brings is compared all the same.
+            with pytest.raises(ReplayMismatch, match="differs in 'system"):
+                await agent('Look twice.').replay(fork)
+        await store.journal.aclose()
 
     go(main())
 

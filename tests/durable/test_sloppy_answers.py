@@ -528,6 +528,101 @@ def test_the_same_pending_sent_twice_answers_one_question() -> None:
     go(main())
 
 
+NAMES: dict[str, Callable[[Any], Any]] = {
+    'pending': lambda p: p,
+    'token': lambda p: p.token,
+    'id': lambda p: p.tool_call_id,
+    'path': lambda p: (*p.path, p.tool_call_id),
+}
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_an_answer_delivered_twice_does_not_answer_the_next_question(name: str) -> None:
+    async def main() -> None:
+        log, journal = Log(), MemoryJournal()
+        agent = _asks_twice(journal, log, ScriptedModel([[call('transfer', {}, 'c1')], 'done']))
+        result = await agent.run('go', run_id='r')
+        first = {NAMES[name](result.pending[0]): Answer('yes')}
+        result = await agent.resume('r', answers=first)
+        for _ in range(2):
+            error = await _refused(agent, journal, log, first, result)
+        if name in ('id', 'path'):
+            assert result.pending[0].token in str(error), 'it says how to answer this one'
+        result = await agent.resume('r', answers={result.pending[0].token: Answer('yes')})
+        assert result.output == 'done' and log == ['yes']
+
+    go(main())
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_a_yes_delivered_twice_does_not_run_a_call_again_that_crashed(name: str) -> None:
+    async def main() -> None:
+        log, journal = Log(), MemoryJournal()
+        model = FunctionModel(lambda m, i: 'done' if len(m) > 1 else [SCRIPT[0][0]])
+        result = await make_agent(journal, log, model).run('go', run_id='r')
+        approval = {NAMES[name](result.pending[0]): ToolApproved()}
+        mortal = Mortal(journal, 3, committed=False)  # the answer, the start, and not the result
+        with pytest.raises(Killed):
+            await make_agent(mortal, log, model).resume('r', answers=approval)
+        await mortal.bury()
+        agent = make_agent(journal, log, model)
+        with unchanged(log), pytest.raises(AnswerError):
+            await agent.resume('r', answers=approval)
+        result = await agent.resume('r')
+        assert result.pending[0].reason == 'crash'
+        await _refused(agent, journal, log, approval, result)
+        result = await agent.resume('r', answers={'c1': ToolReturn('it was deleted')})
+        assert result.output == 'done' and log == [('delete', 'x')], 'no approval can have been meant by that'
+
+    go(main())
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_a_yes_to_one_agent_inside_a_tool_is_none_to_the_next(name: str) -> None:
+    """Both runs have a call of the same id at the same place."""
+
+    async def main() -> None:
+        log, journal = Log(), MemoryJournal()
+        gated = log.tool('delete', requires_approval=True)
+        inner = Agent(FunctionModel(lambda m, i: 'ok' if len(m) > 1 else [call('delete', {}, 'c1')]), tools=[gated])
+
+        async def both() -> str:
+            return f'{(await inner.run("one")).output} {(await inner.run("two")).output}'
+
+        agent = Agent(ScriptedModel([[call('both', {}, 'o')], 'done']), tools=[both], journal=journal)
+        result = await agent.run('go', run_id='r')
+        answers = {NAMES[name](result.pending[0]): ToolApproved()}
+        result = await agent.resume('r', answers=answers)
+        assert result.status == 'paused' and log == ['delete']
+        await _refused(agent, journal, log, answers, result)
+        result = await agent.resume('r', answers={result.pending[0]: ToolApproved()})
+        assert result.output == 'done' and log == ['delete', 'delete']
+
+    go(main())
+
+
+def test_a_token_is_of_one_question_in_one_run(tmp_path: Path) -> None:
+    async def main() -> None:
+        log, journal = Log(), Store('sqlite', tmp_path).journal
+        agent = _asks_twice(journal, log, FunctionModel(lambda m, i: 'done' if len(m) > 1 else [call('transfer')]))
+        result = await agent.run('go', run_id='r')
+        again = await agent.resume('r')
+        assert again.pending[0].token == result.pending[0].token, 'it is what was stored'
+        tokens = {result.pending[0].token}
+        fork = await agent.resume(await agent.fork('r'))
+        other = await agent.run('go', run_id='q')
+        tokens |= {fork.pending[0].token, other.pending[0].token}
+        result = await agent.resume('r', answers={result.pending[0].token: Answer('Ada')})
+        tokens |= {result.pending[0].token}
+        assert len(tokens) == 4
+        for token in tokens - {result.pending[0].token}:
+            with pytest.raises(AnswerError):
+                await agent.resume('r', answers={token: Answer('yes')})
+        await journal.aclose()
+
+    go(main())
+
+
 # --- an answer survives what comes after it --------------------------------------------------------------------------
 
 

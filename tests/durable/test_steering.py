@@ -21,6 +21,7 @@ from agent_graph import (
     Tool,
     ToolApproved,
     UnknownRun,
+    UsageLimits,
     UserMessage,
 )
 from agent_graph.journal.entries import Enqueued
@@ -65,6 +66,87 @@ def test_a_message_goes_with_the_next_request_and_only_with_that() -> None:
         enqueued = [e.message.content for e in await entries_of(journal, 'r') if isinstance(e, Enqueued)]
         assert enqueued == ['Hurry.', 'Please.']
         await stored_state(journal, 'r')
+
+    go(main())
+
+
+async def _said_at_the_end(agent: Agent[None, Any], **options: Any) -> Any:
+    """A run that is told something when the last response has come, and when its output has been accepted."""
+    async with agent.iter('go', run_id='r', **options) as run:
+        while type(run.next_node).__name__ != 'HandleResponse':
+            await run.next()
+        await run.enqueue('Wait.')
+        await run.to_end()
+        return run.result
+
+
+@pytest.mark.parametrize('watched', [False, True])
+def test_a_message_that_comes_with_the_output_is_answered_too(watched: bool) -> None:
+    async def main() -> None:
+        journal, model = MemoryJournal(), ScriptedModel(['done', 'waiting'])
+        agent = make_agent(Log(), journal, model)
+        if watched:
+            async with agent.iter('go', run_id='r') as run:
+                await run.next()
+                await run.next()
+                node: Any = run.next_node
+                async with node.stream(run.ctx):
+                    pass
+                await run.enqueue('Wait.')  # the node has ended the run, and nobody has gone on to that end yet
+                await run.to_end()
+                result: Any = run.result
+        else:
+            result = await _said_at_the_end(agent)
+        assert result.output == 'waiting' and result.undelivered == ()
+        assert [m.kind for m in result.messages] == ['user', 'assistant', 'user', 'assistant']
+        assert texts(result.messages) == ['go', 'Wait.'] and result.usage.requests == 2
+        state = await stored_state(journal, 'r')
+        assert state.ended is not None and state.ended.output == 'waiting'
+        assert (await agent.replay('r')).output == 'waiting'
+
+    go(main())
+
+
+def test_a_message_that_comes_with_an_output_tool_or_a_tool_that_stops() -> None:
+    async def main() -> None:
+        script = [[call('final_result', {'response': 1}, 'o1')], [call('final_result', {'response': 2}, 'o2')]]
+        agent: Agent[None, Any] = Agent(ScriptedModel(script), output_type=int, journal=MemoryJournal())
+        result = await _said_at_the_end(agent)
+        assert result.output == 2 and is_valid(result.messages)
+        assert [m.kind for m in result.messages] == ['user', 'assistant', 'tool', 'user', 'assistant', 'tool']
+
+        stops = Log().tool('stop', stop_after=True)
+        model = ScriptedModel([[call('stop', {}, 'c1')], 'heard'])
+        result = await _said_at_the_end(Agent(model, tools=[stops], journal=MemoryJournal()))
+        assert result.output == 'heard' and is_valid(result.messages)
+
+    go(main())
+
+
+@pytest.mark.parametrize('limits', [UsageLimits(request_limit=1), UsageLimits(request_limit=1, on_limit='final_answer')])
+def test_a_message_no_request_is_left_for_is_given_back(limits: UsageLimits) -> None:
+    async def main() -> None:
+        journal = MemoryJournal()
+        agent = make_agent(Log(), journal, ScriptedModel(['done']))
+        result = await _said_at_the_end(agent, usage_limits=limits)
+        assert result.status == 'completed' and result.output == 'done'
+        assert [m.content for m in result.undelivered] == ['Wait.'] and texts(result.messages) == ['go']
+        assert (await agent.resume('r')).undelivered == result.undelivered
+
+    go(main())
+
+
+@pytest.mark.parametrize('kind', KINDS)
+def test_a_message_with_the_output_survives_a_crash(kind: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        store, model = Store(kind, tmp_path), ScriptedModel(['done', 'heard'])
+        async with make_agent(Log(), store.journal, model).iter('go', run_id='r') as run:
+            while type(run.next_node).__name__ != 'HandleResponse':
+                await run.next()
+            await run.enqueue('Wait.')
+        result = await make_agent(Log(), await store.restart(), model).resume('r')
+        assert result.output == 'heard' and texts(result.messages) == ['go', 'Wait.']
+        await store.journal.aclose()
 
     go(main())
 

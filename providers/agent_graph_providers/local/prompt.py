@@ -14,6 +14,7 @@ from typing import Any, Literal
 from agent_graph.errors import MessageError
 from agent_graph.messages import (
     AssistantMessage,
+    CachePoint,
     FilePart,
     Message,
     SystemMessage,
@@ -21,6 +22,7 @@ from agent_graph.messages import (
     ToolCallPart,
     ToolMessage,
     ToolReturnPart,
+    UserContent,
     UserMessage,
 )
 from agent_graph.model import OutputSchema, RequestInfo, ToolDefinition
@@ -134,8 +136,12 @@ def _result_text(part: ToolReturnPart) -> str:
     return '\n'.join([f'{verb} {part.tool_name}: {content}', *extra])
 
 
-def _user_text(content: str | Sequence[str | FilePart]) -> str:
-    return content if isinstance(content, str) else '\n'.join(_only_text(item) for item in content)
+def _user_text(content: str | Sequence[UserContent]) -> str:
+    return (
+        content
+        if isinstance(content, str)
+        else '\n'.join(_only_text(item) for item in content if not isinstance(item, CachePoint))
+    )
 
 
 def _only_text(item: str | FilePart) -> str:

@@ -9,11 +9,11 @@ from agent_graph.errors import ModelProtocolError
 from agent_graph.messages import FilePart
 from agent_graph.model import ResponseBuilder
 from agent_graph_providers.openai.calls import Args, Call, CallPieces
-from agent_graph_providers.openai.errors import Asked, error_in
-from agent_graph_providers.openai.jsontext import Halves
 from agent_graph_providers.openai.notes import Notes, mapping
 from agent_graph_providers.openai.reasoning import Reasoning, detail_text
 from agent_graph_providers.openai.think import ThinkTags
+from agent_graph_providers.wire.errors import Asked
+from agent_graph_providers.wire.jsontext import Halves
 
 __all__ = ['Answer']
 
@@ -38,6 +38,7 @@ class Answer:
         self._edges = False
         self._audio: dict[str, str] = {}
         self.notes = Notes(out, asked)
+        self.done = False
         self.choices = False
         """It has sent a choice: there is an answer, be it empty."""
 
@@ -65,6 +66,15 @@ class Answer:
                 self.notes.beside_message(choice)
         self.notes.beside_choices(fields, usual=choice is not None)
 
+    @property
+    def complete(self) -> bool:
+        """It has told why it stopped."""
+        return self.notes.finished is not None
+
+    def settle(self) -> None:
+        """Set the usage told so far."""
+        self.notes.settle()
+
     async def end(self) -> None:
         """The answer is whole: pass on what was held back, and set what is known only now."""
         notes = self.notes
@@ -82,7 +92,7 @@ class Answer:
     def _fields(self, data: Any) -> dict[str, Any]:
         if not isinstance(data, dict):
             raise self._asked.unreadable('it is no JSON object', str(data).encode())
-        if error_in(data):
+        if _error_in(data):
             raise self._asked.refused(data)
         return cast(dict[str, Any], data)
 
@@ -271,3 +281,15 @@ class Answer:
 
 def _details(call: Call) -> dict[str, Any] | None:
     return {'extra_content': call.extra} if call.extra is not None else None
+
+
+def _error_in(body: Any) -> bool:
+    """True if this JSON is an error rather than an answer."""
+    if not isinstance(body, dict):
+        return False
+    fields = cast(dict[str, Any], body)
+    if fields.get('error'):
+        return True
+    return fields.get('choices') is None and (
+        fields.get('object') == 'error' or bool(fields.get('message') or fields.get('detail'))
+    )

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import SecretStr
 
-from agent_graph.errors import ConfigError, MessageError, ModelError
+from agent_graph.errors import ConfigError
 from agent_graph.messages import Message
 from agent_graph.model import ModelSettings, RequestInfo, ResponseBuilder
-from agent_graph_providers.openai.access import Access
 from agent_graph_providers.openai.answer import Answer
-from agent_graph_providers.openai.clients import Clients
-from agent_graph_providers.openai.errors import shown_url
-from agent_graph_providers.openai.jsontext import encode
-from agent_graph_providers.openai.mapping import Offers, memory_of, request_body
-from agent_graph_providers.openai.reading import Response, read_answer
+from agent_graph_providers.openai.mapping import form_of, request_body, tool_form
+from agent_graph_providers.openai.sdk import NO_KEY, make_client
 from agent_graph_providers.openai.servers import SERVERS, Server
+from agent_graph_providers.wire.access import Access
+from agent_graph_providers.wire.asking import ask
+from agent_graph_providers.wire.clients import Clients
+from agent_graph_providers.wire.errors import Asked, shown_url
+from agent_graph_providers.wire.jsontext import encoded
+from agent_graph_providers.wire.offers import Offers, memory_of
+from agent_graph_providers.wire.reading import Response
+from agent_graph_providers.wire.timing import SILENCE
 
 if TYPE_CHECKING:
     import httpx
@@ -55,17 +60,20 @@ class OpenAIModel:
         http_client: httpx.AsyncClient | httpx2.AsyncClient | None = None,
         make_client: Callable[[], AsyncOpenAI] | None = None,
     ) -> None:
+        server = _row(server) if isinstance(server, str) else server
+        self._server = server
         self._access = Access(
-            name=name,
-            server=_row(server) if isinstance(server, str) else server,
-            base_url=str(base_url) if base_url is not None else None,
-            api_key=SecretStr(api_key) if api_key is not None else None,
-            http_client=http_client,
-            make_client=make_client,
+            name,
+            server,
+            str(base_url) if base_url is not None else None,
+            SecretStr(api_key) if api_key is not None else None,
         )
+        self._http_client = http_client
+        self._make_client = make_client
         self._settings = settings
-        self._offers = Offers(self._access.server)
-        self._clients = Clients(self._access.client, close=http_client is None)
+        self._offers = Offers(tool_form(server))
+        self._map_message = form_of(server)
+        self._clients = Clients(self._client, close=http_client is None)
 
     @property
     def name(self) -> str:
@@ -80,35 +88,37 @@ class OpenAIModel:
     def __repr__(self) -> str:
         access = self._access
         where = f', base_url={shown_url(access.base_url)!r}' if access.base_url is not None else ''
-        return f'OpenAIModel({access.name!r}, server={access.server.name!r}{where})'
+        return f'OpenAIModel({access.name!r}, server={self._server.name!r}{where})'
 
     async def respond(self, messages: Sequence[Message], info: RequestInfo, out: ResponseBuilder) -> None:
         """Ask once: as a stream when somebody watches, else plainly; the parts are the same either way."""
-        access, settings = self._access, info.settings
-        server = access.server
+        access, server, settings = self._access, self._server, info.settings
         if self._settings:
             settings = cast(ModelSettings, {**self._settings, **settings})
-        memory = memory_of(info.scratch, server, self._offers)
-        content = _encoded(request_body(access.name, memory, messages, info, settings, stream=out.watched))
+        memory = memory_of(info.scratch, self, self._offers, self._map_message)
+        content = encoded(request_body(access.name, server, memory, messages, info, settings, stream=out.watched))
         out.provider_name = access.provider
-        asked = access.asked()
+        asked = self._asked()
         answer = Answer(out, asked, back=memory.offer.back, known=memory.offer.known, think_tags=server.think_tags)
         client = await self._clients.get()
-        response: Response | None = None
-        try:
-            response = await _post(client, content, settings)
-            await read_answer(response, answer, asked, settings.get('timeout'))
-        except ModelError as error:
-            error.provider, error.model = access.provider, access.name
-            raise
-        except Exception as error:
-            if (ours := asked.translate(error, answering=response is not None)) is None:
-                raise
-            raise ours from error
-        finally:
-            answer.notes.settle()
-            if response is not None:
-                await response.aclose()
+        await ask(partial(_post, client, content, settings), answer, asked, settings)
+
+    def _asked(self) -> Asked:
+        access = self._access
+        if self._make_client is not None:
+            return Asked(access.provider, access.name, access.base_url or '', access.site.key_env, '')
+        return access.asked()
+
+    def _client(self) -> AsyncOpenAI:
+        """A new client of the SDK."""
+        if self._make_client is not None:
+            return self._make_client()
+        access, given = self._access, self._http_client
+        if given is not None and given.is_closed:
+            raise ConfigError(
+                f'the http_client given for {access.name!r} is closed; keep it open while the model is used'
+            )
+        return make_client(self._server, access.address(), access.key() or NO_KEY, access.name, given)
 
 
 def _row(name: str) -> Server:
@@ -118,31 +128,25 @@ def _row(name: str) -> Server:
     return row
 
 
-def _encoded(body: dict[str, Any]) -> bytes:
-    try:
-        return encode(body)
-    except ValueError as error:
-        raise MessageError(
-            f'the request cannot be written as JSON ({error}); tool results must be JSON data'
-        ) from error
-
-
 async def _post(client: AsyncOpenAI, content: bytes, settings: ModelSettings) -> Response:
     import httpx2
 
-    from openai import AsyncStream
+    import openai
 
     options: Any = {}
     if headers := settings.get('extra_headers'):
         options['headers'] = headers
-    if (timeout := settings.get('timeout')) is not None:
-        options['timeout'] = timeout
-    response: object = await client.post(
-        '/chat/completions',
-        cast_to=httpx2.Response,  # the raw response, whichever HTTP client it came from
-        content=content,
-        options=options,
-        stream=True,
-        stream_cls=AsyncStream[Any],
-    )
+    if (connect := settings.get('connect_timeout')) is not None:
+        options['timeout'] = httpx2.Timeout(SILENCE, connect=connect)
+    try:
+        response: object = await client.post(
+            '/chat/completions',
+            cast_to=httpx2.Response,  # the raw response, whichever HTTP client it came from
+            content=content,
+            options=options,
+            stream=True,
+            stream_cls=openai.AsyncStream[Any],
+        )
+    except openai.APIStatusError as error:
+        return cast(Response, error.response)  # read like every other answer
     return cast(Response, response)

@@ -8,8 +8,8 @@ from typing import Any, cast
 from agent_graph.messages import FinishReason
 from agent_graph.model import ResponseBuilder
 from agent_graph.text import clean_json
-from agent_graph_providers.openai.errors import Asked
 from agent_graph_providers.openai.usage import usage_of
+from agent_graph_providers.wire.errors import Asked
 
 __all__ = ['Notes', 'mapping']
 

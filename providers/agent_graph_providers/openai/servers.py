@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from agent_graph.errors import ConfigError
+from agent_graph_providers.wire.access import Site
 
 if TYPE_CHECKING:
     from agent_graph_providers.openai.model import OpenAIModel
@@ -49,12 +50,8 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class Server(Site):
     """One server and its quirks.
-
-    `name` is the prefix in `"name:model"`. `provider` is its name in the genai-prices data where that differs. `base_url`
-    is where it is, `base_url_env` the variable that says otherwise; without either, `base_url=` has to be passed.
-    `key_env` is the variable that holds the key; `key_optional` servers are asked without one when it is not set.
 
     `fields` renames request fields (a dot goes one object down). `stream_usage`: it sends usage at the end of a stream
     when asked to with `stream_options`. `json_schema`: it can hold an answer to a JSON schema; `dialect` is how it wants
@@ -63,12 +60,6 @@ class Server:
     vendor field. `refusal`: it knows that message field. `azure`: it has deployments and an `api-version`.
     """
 
-    name: str
-    base_url: str | None = None
-    key_env: str | None = None
-    provider: str = ''
-    base_url_env: str | None = None
-    key_optional: bool = False
     fields: Mapping[str, str] = field(default_factory=dict[str, str])
     stream_usage: bool = True
     json_schema: bool = True

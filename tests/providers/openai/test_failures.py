@@ -21,7 +21,7 @@ from agent_graph.errors import (
 from agent_graph.messages import TextPart, UserMessage
 from agent_graph.model import ModelSettings, RequestInfo, ResponseBuilder
 from agent_graph_providers.openai import OpenAIModel
-from agent_graph_providers.openai.errors import shown_url
+from agent_graph_providers.wire.errors import shown_url
 from tests.providers.loopback import Loopback, Reply, event, json_reply, sse_body, sse_reply
 from tests.providers.openai.test_model import KEY, Watcher, called, piece, plain
 
@@ -68,7 +68,6 @@ class TestToldByTheServer:
         assert isinstance(error, ModelHTTPError)
         assert (error.status, error.code, error.type, error.retry_after) == (429, code, kind, 7.0)
         assert said in str(error)
-        assert error.__cause__ is not None
 
     @pytest.mark.parametrize(
         ('headers', 'seconds'),
@@ -203,9 +202,8 @@ class TestNoAnswer:
         with socket.socket() as taken:
             taken.bind(('127.0.0.1', 0))
             model = OpenAIModel('m', base_url=f'http://127.0.0.1:{taken.getsockname()[1]}/v1', api_key=KEY)
-            with pytest.raises(ModelUnreachable, match=r'no connection to http://127\.0\.0\.1') as caught:
+            with pytest.raises(ModelUnreachable, match=r'no connection to http://127\.0\.0\.1'):
                 asyncio.run(ask(model))
-        assert caught.value.__cause__ is not None
 
     def test_a_connection_closed_before_an_answer(self) -> None:
         assert isinstance(failure(Reply([b''], framing='raw')), ModelUnreachable)

@@ -14,8 +14,8 @@ from agent_graph.errors import ModelError
 from agent_graph.messages import AssistantMessage, TextPart, ThinkingPart, ToolCallPart
 from agent_graph.model import ResponseBuilder
 from agent_graph_providers.openai.answer import Answer
-from agent_graph_providers.openai.errors import Asked
-from agent_graph_providers.openai.reading import read_answer
+from agent_graph_providers.wire.errors import Asked
+from agent_graph_providers.wire.reading import read_answer
 from tests.providers.loopback import sse_body
 from tests.providers.openai.test_model import piece, plain
 
@@ -45,7 +45,7 @@ def read(pieces: list[bytes], kind: str = 'text/event-stream', *, tags: bool = T
         out = ResponseBuilder()
         answer = Answer(out, ASKED, back={}, known=frozenset({'f', 'g'}), think_tags=tags)
         try:
-            await read_answer(Body(pieces, kind), answer, ASKED, None)
+            await read_answer(Body(pieces, kind), answer, ASKED)
         except ModelError as error:
             return error
         await out.finish()

@@ -26,7 +26,8 @@ from agent_graph.messages import (
 from agent_graph.model import Model, ModelSettings, OutputSchema, RequestInfo, ResponseBuilder, ToolDefinition
 from agent_graph.usage import Usage
 from agent_graph_providers.openai import SERVERS, OpenAIModel, Server
-from agent_graph_providers.openai.mapping import Memory, Offers, request_body
+from agent_graph_providers.openai.mapping import form_of, request_body, tool_form
+from agent_graph_providers.wire.offers import Memory, Offers
 from tests.providers.loopback import Loopback, Reply, cut, json_reply, sse_body, sse_reply
 
 KEY = 'sk-not-a-real-key'
@@ -327,22 +328,24 @@ class TestNames:
         assert used == wire[0] != 'a_b'
 
     def test_work_is_done_once_a_run(self) -> None:
-        memory = Memory(SERVERS['openai'])
+        openai = SERVERS['openai']
+        memory = Memory(Offers(tool_form(openai)), form_of(openai))
         tools = (tool('f'), tool('x.y'))
         history: list[Message] = [UserMessage('1'), AssistantMessage([TextPart('2')])]
         info = RequestInfo(tools=tools)
-        first = request_body('m', memory, history, info, {}, stream=False)
+        first = request_body('m', openai, memory, history, info, {}, stream=False)
         history += [UserMessage('3')]
-        second = request_body('m', memory, history, info, {}, stream=False)
+        second = request_body('m', openai, memory, history, info, {}, stream=False)
         assert second['tools'] is first['tools']
-        offers = Offers(SERVERS['openai'])
+        offers = Offers(tool_form(openai))
         bodies = [
-            request_body('m', Memory(SERVERS['openai'], offers), history, info, {}, stream=False) for _ in range(2)
+            request_body('m', openai, Memory(offers, form_of(openai)), history, info, {}, stream=False)
+            for _ in range(2)
         ]
         assert bodies[0]['tools'] is bodies[1]['tools']
         assert all(a is b for a, b in zip(first['messages'], second['messages'], strict=False))
         history[0] = SystemMessage('changed')
-        third = request_body('m', memory, history[:2], info, {}, stream=False)
+        third = request_body('m', openai, memory, history[:2], info, {}, stream=False)
         assert [m['role'] for m in third['messages']] == ['system', 'assistant']
         assert third['messages'][1] is first['messages'][1]
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from agent_graph.errors import ModelProtocolError
 from agent_graph_providers.openai.calls import CallPieces
-from agent_graph_providers.openai.jsontext import Halves, decode, decode_piece, encode
-from agent_graph_providers.openai.sse import SSE
 from agent_graph_providers.openai.think import ThinkTags
+from agent_graph_providers.wire.jsontext import Halves, decode, decode_piece, encode
+from agent_graph_providers.wire.sse import SSE
 
 
 def read(pieces: Iterable[bytes]) -> list[tuple[bytes, bytes]]:

@@ -14,28 +14,22 @@ from agent_graph.messages import AssistantMessage, TextPart, ToolCallPart, UserM
 from agent_graph.model import RequestInfo, ResponseBuilder
 from agent_graph_providers.openai import SERVERS, OpenAIModel
 from agent_graph_providers.openai.answer import Answer
-from agent_graph_providers.openai.errors import Asked
-from agent_graph_providers.openai.mapping import Memory, request_body
-from agent_graph_providers.openai.reading import read_answer
+from agent_graph_providers.openai.mapping import form_of, request_body, tool_form
+from agent_graph_providers.wire.errors import Asked
+from agent_graph_providers.wire.offers import Memory, Offers
+from agent_graph_providers.wire.reading import read_answer
 from tests.providers.loopback import Loopback, Reply, cut
-from tests.providers.openai.recorded import FOLDER, ask, problems, records, server_name
+from tests.providers.openai.recorded import CHAT, server_name
+from tests.providers.recorded import FOLDER, each, kind_of, needs_recordings
 
-pytestmark = pytest.mark.skipif(
-    not records(), reason=f'no *.chat.jsonl in {FOLDER}; set AGENT_GRAPH_RECORDINGS to a folder of recordings'
-)
-
-
-def each(keep: Callable[[dict[str, Any]], bool]) -> pytest.MarkDecorator:
-    chosen = [r for r in records() if keep(r)]
-    return pytest.mark.parametrize('record', chosen, ids=[f'{r["provider"]}-{r["id"]}' for r in chosen])
+pytestmark = needs_recordings('chat')
 
 
-@each(lambda r: True)
+@each('chat')
 def test_answer(record: dict[str, Any], record_property: Callable[[str, object], None]) -> None:
-    kind = 'SSE' if 'sse' in record['response'] else 'JSON'
-    record_property('recording', (record['provider'], kind))
-    got = asyncio.run(ask(record, watched=bool(record['stream'])))
-    assert problems(record, got) == []
+    record_property('recording', ('chat', record['provider'], kind_of(record)))
+    got = asyncio.run(CHAT.ask(record, watched=bool(record['stream'])))
+    assert CHAT.problems(record, got) == []
 
 
 LOCAL = sorted((FOLDER / 'local').glob('*.response.http'))
@@ -98,7 +92,7 @@ class OneByteAtATime:
         """Nothing is open."""
 
 
-@each(lambda r: 'sse' in r['response'] and not r['expected']['error'] and len(r['response']['sse']) < 60_000)
+@each('chat', lambda r: 'sse' in r['response'] and not r['expected']['error'] and len(r['response']['sse']) < 60_000)
 def test_single_bytes(record: dict[str, Any]) -> None:
     async def main() -> list[str]:
         out = ResponseBuilder()
@@ -108,7 +102,7 @@ def test_single_bytes(record: dict[str, Any]) -> None:
             OneByteAtATime(record['response']['sse'].encode()), answer, Asked('p', 'm', '', None, ''), None
         )
         await out.finish()
-        return problems(record, out.build())
+        return CHAT.problems(record, out.build())
 
     assert asyncio.run(main()) == []
 
@@ -119,12 +113,20 @@ def has_request(record: dict[str, Any]) -> bool:
     return isinstance(body, dict) and bool(body.get('messages')) and record['response']['status'] == 200  # pyright: ignore
 
 
-@each(has_request)
+@each('chat', has_request)
 def test_request(record: dict[str, Any]) -> None:
     """The recorded messages, read into ours and written again for that server, say the same."""
     server = SERVERS[server_name(record)]
     recorded = record['request']['body']['messages']
-    body = request_body('m', Memory(server), from_openai(recorded), RequestInfo(), {}, stream=False)
+    body = request_body(
+        'm',
+        server,
+        Memory(Offers(tool_form(server)), form_of(server)),
+        from_openai(recorded),
+        RequestInfo(),
+        {},
+        stream=False,
+    )
     assert meaning(body['messages'], server.thinking) == meaning(recorded, server.thinking)
 
 

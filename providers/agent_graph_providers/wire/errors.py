@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlsplit, urlunsplit
 
 from agent_graph.errors import ModelError, ModelHTTPError, ModelProtocolError, ModelTimeout, ModelUnreachable
-from agent_graph_providers.openai.jsontext import decode, encode
+from agent_graph_providers.wire.jsontext import decode, encode
 
 if TYPE_CHECKING:
-    import openai
+    from agent_graph_providers.wire.reading import Response
 
-__all__ = ['Asked', 'error_in', 'shown_url']
+__all__ = ['Asked', 'shown_url']
 
 T = TypeVar('T')
 
@@ -57,16 +56,12 @@ class Asked:
         """
         import anyio
 
-        import openai
-
-        if isinstance(error, openai.APIStatusError):
-            return self._status(error)
-        if isinstance(error, (openai.APITimeoutError, TimeoutError, *_types('TimeoutException'))):
-            return self._made(ModelTimeout, f'{self.url} did not answer in time', error, 'raise the timeout setting')
+        if isinstance(error, (TimeoutError, *_types('APITimeoutError', 'TimeoutException'))):
+            return self._said(ModelTimeout, f'{self.url} did not answer in time: {_reason(error)}')
         # Failures of TLS come through the HTTP client as they are, not as errors of its own.
         if answering and isinstance(error, (OSError, anyio.EndOfStream, *_types('RequestError', 'StreamError'))):
             return self.cut(_reason(error))
-        if isinstance(error, (openai.APIConnectionError, OSError, *_types('RequestError'))):
+        if isinstance(error, (OSError, *_types('APIConnectionError', 'RequestError'))):
             return self._made(
                 ModelUnreachable, f'no connection to {self.url}', error, 'check the address and the network'
             )
@@ -79,7 +74,7 @@ class Asked:
         )
 
     def unreadable(self, reason: str, body: bytes) -> ModelProtocolError:
-        """The answer is no Chat Completions answer."""
+        """The answer is none of this protocol."""
         begin = self.hide(body[:200].decode('utf-8', 'replace'))
         return self._said(
             ModelProtocolError, f'the answer from {self.url} cannot be read: {reason}; it begins {begin!r}'
@@ -110,12 +105,9 @@ class Asked:
         """The text without the key, should a server have quoted it."""
         return text.replace(self._secret, '***') if self._secret else text
 
-    def _status(self, error: openai.APIStatusError) -> ModelHTTPError:
-        response = error.response
-        if self._secret and self._secret in str(error):  # it will be shown as the cause
-            error.message = self.hide(error.message)
-            error.args = (error.message,)
-        raw: bytes = response.content if response.is_stream_consumed else b''
+    async def status(self, response: Response) -> ModelHTTPError:
+        """The error of an answer whose status is one; its body is read."""
+        raw = await response.aread()
         try:
             body: Any = decode(raw)
         except ValueError:
@@ -127,18 +119,6 @@ class Asked:
 
     def _said(self, kind: Callable[..., T], text: str) -> T:
         return kind(self.hide(text), provider=self.provider, model=self.model)
-
-
-def error_in(body: Any) -> bool:
-    """True if this JSON is an error rather than an answer."""
-    if not isinstance(body, dict):
-        return False
-    fields = cast(dict[str, Any], body)
-    if fields.get('error'):
-        return True
-    return fields.get('choices') is None and (
-        fields.get('object') == 'error' or bool(fields.get('message') or fields.get('detail'))
-    )
 
 
 def _error_object(body: Any) -> Mapping[str, Any]:
@@ -201,10 +181,6 @@ def _reason(error: Exception) -> str:
 
 
 def _types(*names: str) -> Any:
-    """These exception types of both HTTP clients; the older one counts only if somebody has loaded it."""
-    import httpx2
-
-    modules: list[ModuleType] = [httpx2]
-    if (old := sys.modules.get('httpx')) is not None:
-        modules.append(old)
-    return tuple(getattr(module, name) for module in modules for name in names)
+    """These exception types of all HTTP clients and SDKs that somebody has loaded."""
+    modules = [module for name in ('httpx', 'httpx2', 'openai') if (module := sys.modules.get(name)) is not None]
+    return tuple(getattr(module, name) for module in modules for name in names if hasattr(module, name))

@@ -1,4 +1,4 @@
-"""One SDK client per model and event loop, closed with its loop.
+"""One HTTP client (or SDK client) per model and event loop, closed with its loop.
 
 A client's connections belong to the loop they were opened in; used from another one they fail. So each loop gets its own,
 from any thread. What has to be closed is kept per loop, by an async generator that every loop closes when it ends in good
@@ -9,24 +9,23 @@ A client whose model is gone is closed before the next request in its loop. No t
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Callable, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
 from contextlib import suppress
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Generic, Protocol, TypeVar
 
-from agent_graph_providers.openai.servers import Server
+__all__ = ['Client', 'Clients']
 
-if TYPE_CHECKING:
-    from ssl import SSLContext
 
-    import httpx2
+class Client(Protocol):
+    """What a client has in common with every other: it can be closed."""
 
-    import openai
+    def close(self) -> Awaitable[None]: ...
+    def is_closed(self) -> bool: ...
 
-__all__ = ['Clients', 'make_client']
+
+C = TypeVar('C', bound=Client)
 
 
 class _InLoop:
@@ -36,8 +35,8 @@ class _InLoop:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self.used: set[openai.AsyncOpenAI] = set()
-        self.left: list[openai.AsyncOpenAI] = []
+        self.used: set[Client] = set()
+        self.left: list[Client] = []
         """Clients of models that are gone. A model may go in any thread; appending to a list is safe from each."""
         self.closing = self._close_at_end()
 
@@ -80,16 +79,16 @@ async def _in_running_loop() -> _InLoop:
     return here
 
 
-class Clients:
+class Clients(Generic[C]):
     """The clients of one model, made by `make`, one per event loop. `close`: they are ours to close."""
 
-    def __init__(self, make: Callable[[], openai.AsyncOpenAI], *, close: bool) -> None:
+    def __init__(self, make: Callable[[], C], *, close: bool) -> None:
         self._make = make
         self._close = close
         # Made with the first client: constructing a model, and an agent with it, stays a matter of a few calls.
-        self._by_loop: MutableMapping[_InLoop, openai.AsyncOpenAI] | None = None
+        self._by_loop: MutableMapping[_InLoop, C] | None = None
 
-    async def get(self) -> openai.AsyncOpenAI:
+    async def get(self) -> C:
         """The client for the running loop, made on first use."""
         here = await _in_running_loop()
         if here.left:
@@ -110,71 +109,7 @@ class Clients:
         return len(self._by_loop or ())
 
 
-def _leave(by_loop: MutableMapping[_InLoop, openai.AsyncOpenAI]) -> None:
+def _leave(by_loop: MutableMapping[_InLoop, Any]) -> None:
     for here, client in list(by_loop.items()):
         if client in here.used:
             here.left.append(client)
-
-
-def make_client(server: Server, base_url: str, key: str, model: str, http_client: Any) -> openai.AsyncOpenAI:
-    """The SDK's client for a server. Retries are left to whoever asks."""
-    import openai  # slow to load, so not before the first request
-
-    own = http_client if http_client is not None else _new_http_client()
-    if server.azure and not base_url.partition('://')[2].partition('/')[2].strip('/'):
-        return openai.AsyncAzureOpenAI(
-            azure_endpoint=base_url,
-            azure_deployment=model,
-            api_version=os.environ.get('OPENAI_API_VERSION', '2024-10-21'),
-            api_key=key,
-            max_retries=0,
-            http_client=own,
-        )
-    return openai.AsyncOpenAI(
-        base_url=base_url,
-        api_key=key,
-        max_retries=0,
-        default_headers=None if server.name == 'openai' else _without_openai_headers(),
-        http_client=own,
-    )
-
-
-def _new_http_client() -> httpx2.AsyncClient:
-    import httpx2
-
-    import openai
-
-    most = _most_connections()
-    return openai.DefaultAsyncHttpxClient(
-        verify=_tls(),
-        # The SDK's 5 seconds to connect are too few when a thousand requests start in one event loop.
-        timeout=httpx2.Timeout(600.0, connect=30.0),
-        limits=httpx2.Limits(max_connections=most, max_keepalive_connections=min(most, 100)),
-    )
-
-
-def _most_connections() -> int:
-    """The SDK's thousand, or a quarter of the files this process may open; requests beyond wait for a free one."""
-    try:
-        import resource
-    except ImportError:  # not on this system
-        return 1000
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return 1000 if soft == resource.RLIM_INFINITY else max(10, min(1000, soft // 4))
-
-
-@lru_cache(maxsize=1)
-def _tls() -> SSLContext:
-    """Reading the certificate store takes longer than all the rest of making a client; every client may share it."""
-    import httpx2
-
-    return httpx2.create_ssl_context()
-
-
-def _without_openai_headers() -> Mapping[str, str]:
-    """What the SDK would tell every server although it is meant for OpenAI's: organisation, project, custom headers."""
-    import openai
-
-    lines = os.environ.get('OPENAI_CUSTOM_HEADERS', '').splitlines()
-    names = {line.partition(':')[0].strip() for line in lines} | {'OpenAI-Organization', 'OpenAI-Project'}
-    return cast(Mapping[str, str], {n: openai.omit for n in sorted(names) if n and n.lower() != 'authorization'})

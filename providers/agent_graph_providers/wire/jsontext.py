@@ -13,9 +13,10 @@ from typing import Any, cast
 
 from pydantic_core import from_json, to_json
 
+from agent_graph.errors import MessageError
 from agent_graph.text import clean_json, clean_text
 
-__all__ = ['STREAMED', 'Halves', 'decode', 'decode_piece', 'encode']
+__all__ = ['STREAMED', 'Halves', 'decode', 'decode_piece', 'encode', 'encoded']
 
 STREAMED = frozenset(
     {'content', 'text', 'thinking', 'reasoning', 'reasoning_content', 'refusal', 'arguments', 'summary'}
@@ -45,6 +46,16 @@ def encode(value: Any) -> bytes:
         return to_json(value, inf_nan_mode='null')
     except ValueError:  # of which PydanticSerializationError is one
         return to_json(clean_json(value), inf_nan_mode='null')
+
+
+def encoded(body: dict[str, Any]) -> bytes:
+    """A request body as JSON. Raises `MessageError` for what has no JSON form."""
+    try:
+        return encode(body)
+    except ValueError as error:
+        raise MessageError(
+            f'the request cannot be written as JSON ({error}); tool results must be JSON data'
+        ) from error
 
 
 def _loads(data: bytes) -> Any:

@@ -1,0 +1,80 @@
+"""How one model is reached: address and key. Variables are read when they are needed, so a missing one is no error before
+the first request."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from pydantic import SecretStr
+
+from agent_graph.errors import ConfigError
+from agent_graph_providers.wire.errors import Asked, shown_url
+
+__all__ = ['Access', 'Site']
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """Where a provider is and which key it wants.
+
+    `name` is the prefix in `"name:model"`. `provider` is its name in the genai-prices data where that differs. `base_url`
+    is where it is, `base_url_env` the variable that says otherwise; without either, `base_url=` has to be passed.
+    `key_env` is the variable that holds the key; `key_optional` providers are asked without one when it is not set.
+    """
+
+    name: str
+    base_url: str | None = None
+    key_env: str | None = None
+    provider: str = ''
+    base_url_env: str | None = None
+    key_optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What was said about a model's site when the model was made."""
+
+    name: str
+    site: Site
+    base_url: str | None = None
+    api_key: SecretStr | None = None
+
+    @property
+    def provider(self) -> str:
+        """Who serves it, as genai-prices calls it."""
+        return self.site.provider or self.site.name
+
+    def asked(self, *, key: str | None = None) -> Asked:
+        """Who is asked, for the errors of one request. Raises `ConfigError` like `address` and `key`."""
+        secret = self.key() if key is None else key
+        return Asked(self.provider, self.name, self.address(), self.site.key_env, secret)
+
+    def address(self) -> str:
+        """The base URL, without a slash at its end. Raises `ConfigError` if there is none, or if it is no URL."""
+        site = self.site
+        url = self.base_url or (os.environ.get(site.base_url_env, '') if site.base_url_env else '') or site.base_url
+        if not url:
+            raise ConfigError(f'{site.name} has no address; set {site.base_url_env} or pass base_url=')
+        if not url.startswith(('http://', 'https://')):
+            raise ConfigError(
+                f'the address {shown_url(url)!r} of {site.name} is no URL; begin it with https:// or http://'
+            )
+        return url.rstrip('/')
+
+    def key(self) -> str:
+        """The key, `''` where none is needed. Raises `ConfigError` if one is missing or cannot be sent."""
+        site = self.site
+        if self.api_key is not None:
+            key, source = self.api_key.get_secret_value().strip(), 'api_key='
+        else:
+            key, source = (os.environ.get(site.key_env, '') if site.key_env else '').strip(), site.key_env
+        if not key and (site.key_optional or site.key_env is None):
+            return ''
+        if not key:
+            raise ConfigError(f'{site.name} wants a key for {self.name!r}; set {site.key_env} or pass api_key=')
+        if not key.isascii() or not key.isprintable():
+            raise ConfigError(
+                f'the key for {site.name} holds characters no HTTP header can; check {source} for quotes and line breaks'
+            )
+        return key

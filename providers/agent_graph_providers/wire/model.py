@@ -1,0 +1,200 @@
+"""`HttpModel`: a model behind plain HTTP, given a `Wire`: the two pure mappings of one protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+
+from pydantic import SecretStr
+
+from agent_graph.capabilities import Capabilities
+from agent_graph.errors import ConfigError
+from agent_graph.messages import FilePart, Message
+from agent_graph.model import ModelSettings, RequestInfo, ResponseBuilder, ToolDefinition
+from agent_graph_providers.wire.access import Access, Site
+from agent_graph_providers.wire.asking import ask
+from agent_graph_providers.wire.clients import Clients
+from agent_graph_providers.wire.errors import Asked, shown_url
+from agent_graph_providers.wire.files import files_of
+from agent_graph_providers.wire.framing import Framings
+from agent_graph_providers.wire.http import Http
+from agent_graph_providers.wire.jsontext import encoded
+from agent_graph_providers.wire.offers import Memory, Offers, memory_of
+from agent_graph_providers.wire.reading import Answer, Response
+
+if TYPE_CHECKING:
+    import httpx
+    import httpx2
+
+    from agent_graph_providers.fetch import Fetcher
+
+__all__ = ['Going', 'HttpModel', 'Question', 'Sent', 'Wire']
+
+A = TypeVar('A', bound='Going', covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What one request is made of. `memory` maps tools and messages, each once a run; `stream`: somebody watches."""
+
+    name: str
+    messages: Sequence[Message]
+    info: RequestInfo
+    settings: ModelSettings
+    memory: Memory
+    stream: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One request as it is sent: `path` is appended to the base URL. `wait` seconds are waited before."""
+
+    path: str
+    body: dict[str, Any] | None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    method: str = 'POST'
+    wait: float = 0.0
+
+
+class Going(Answer, Protocol):
+    """An answer that may take more than one request."""
+
+    def following(self) -> Sent | None:
+        """What has to be asked next for the answer to be whole, pushed into the same builder; `None` when it is."""
+        ...
+
+
+class Wire(Protocol[A]):
+    """One wire protocol."""
+
+    framings: Framings
+    """Ways to frame a stream beyond server-sent events and JSON lines."""
+
+    def map_tool(self, tool: ToolDefinition, name: str) -> dict[str, Any]:
+        """A tool as it is offered, under the name it is sent by."""
+        ...
+
+    def map_message(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
+        """A message as the list entries it takes; `names`: tools' own names -> as sent, where they differ."""
+        ...
+
+    def wants_bytes(self, file: FilePart) -> bool:
+        """The provider cannot fetch this address itself: its bytes are fetched (guarded) and sent."""
+        ...
+
+    def request(self, question: Question) -> Sent:
+        """The request. Raises `ConfigError` for settings that cannot be said, `MessageError` for such content."""
+        ...
+
+    def answer(self, question: Question, out: ResponseBuilder, asked: Asked) -> A:
+        """Where the answer to `question` is read into."""
+        ...
+
+    def capabilities(self, name: str) -> Capabilities:
+        """What the family this model belongs to can do; a name nobody knows gets the newest family's record."""
+        ...
+
+    async def authorise(self, url: str, key: str, content: bytes) -> Mapping[str, str]:
+        """The headers that say who asks (and all others the protocol always sends)."""
+        ...
+
+
+class HttpModel:
+    """The model `name` of one provider.
+
+    Making one is cheap and reads nothing: no client is made and no variable read before the first request. One object may
+    be used from several threads and event loops at once; each loop has its own client, closed with the loop.
+
+    `base_url` replaces the provider's own address, `api_key` the variable that holds the key. `settings` are this model's
+    own, under those of the agent and the run. `http_client`, an `httpx.AsyncClient` or `httpx2.AsyncClient`, is used for
+    every request and never closed here: use such a model in one event loop. `capabilities` replaces what is assumed of the
+    model's family. `fetcher` gets files from addresses the provider cannot fetch itself.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        site: Site,
+        wire: Wire[Going],
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        settings: ModelSettings | None = None,
+        http_client: httpx.AsyncClient | httpx2.AsyncClient | None = None,
+        capabilities: Capabilities | None = None,
+        fetcher: Fetcher | None = None,
+    ) -> None:
+        if not name:
+            raise ConfigError(f'"{site.name}:" names no model; write the model after the colon: "{site.name}:..."')
+        self._access = Access(
+            name,
+            site,
+            str(base_url) if base_url is not None else None,
+            SecretStr(api_key) if api_key is not None else None,
+        )
+        self._wire = wire
+        self._settings = settings
+        self._capabilities = capabilities
+        self._fetcher = fetcher
+        self._http_client = http_client
+        self._offers = Offers(wire.map_tool)
+        self._clients = Clients(self._client, close=http_client is None)
+
+    @property
+    def name(self) -> str:
+        """The model, as its provider calls it."""
+        return self._access.name
+
+    @property
+    def provider(self) -> str:
+        """Who serves it, as genai-prices calls it."""
+        return self._access.provider
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this model can do, by its family or as given."""
+        return self._capabilities or self._wire.capabilities(self.name)
+
+    def __repr__(self) -> str:
+        access = self._access
+        where = f', base_url={shown_url(access.base_url)!r}' if access.base_url is not None else ''
+        return f'{type(self).__name__}({access.name!r}{where})'
+
+    async def respond(self, messages: Sequence[Message], info: RequestInfo, out: ResponseBuilder) -> None:
+        """Ask once: as a stream when somebody watches, else plainly; the parts are the same either way."""
+        settings = info.settings
+        if self._settings:
+            settings = cast(ModelSettings, {**self._settings, **settings})
+        memory = memory_of(info.scratch, self, self._offers, self._wire.map_message)
+        messages = await files_of(info.scratch, self).fetched(messages, self._wire.wants_bytes, self._fetcher)
+        question = Question(self.name, messages, info, settings, memory, out.watched)
+        sent: Sent | None = self._wire.request(question)
+        out.provider_name = self.provider
+        key = self._access.key()
+        asked = self._access.asked(key=key)
+        answer = self._wire.answer(question, out, asked)
+        http = await self._clients.get()
+        while sent is not None:
+            await ask(partial(self._send, http, sent, key, settings), answer, asked, settings, self._wire.framings)
+            sent = answer.following()
+
+    async def _send(self, http: Http, sent: Sent, key: str, settings: ModelSettings) -> Response:
+        if sent.wait:
+            import asyncio
+
+            await asyncio.sleep(sent.wait)
+        url = self._access.address() + sent.path
+        content = None if sent.body is None else encoded({**sent.body, **(settings.get('extra_body') or {})})
+        headers = {'content-type': 'application/json', **sent.headers, **(settings.get('extra_headers') or {})}
+        headers.update(await self._wire.authorise(url, key, content or b''))
+        return await http.send(sent.method, url, headers=headers, content=content, settings=settings)
+
+    def _client(self) -> Http:
+        given = self._http_client
+        if given is not None and given.is_closed:
+            raise ConfigError(
+                f'the http_client given for {self.name!r} is closed; keep it open while the model is used'
+            )
+        return Http(given)
