@@ -99,6 +99,8 @@ class Limiter:
         self._clock = clock
         self._window = _Window(minute)
         self._line: deque[_Waiter] = deque()
+        self._loops: dict[asyncio.AbstractEventLoop, int] = {}
+        """How many of the line wait in each loop."""
         self._inside = 0
         self._lock = threading.Lock()
 
@@ -126,6 +128,7 @@ class Limiter:
                 return place
             waiter = _Waiter(place, asyncio.get_running_loop())
             self._line.append(waiter)
+            self._loops[waiter.loop] = self._loops.get(waiter.loop, 0) + 1
         try:
             await self._wait(waiter)
         except BaseException:
@@ -134,6 +137,7 @@ class Limiter:
                     self._turn_out(place)
                 else:
                     self._line.remove(waiter)
+                    self._forget(waiter)
                 self._let_next_in()
                 self._wake_firsts()
             raise
@@ -174,6 +178,7 @@ class Limiter:
         line, moved = self._line, False
         while line and self._has_room(line[0].place):
             waiter = line.popleft()
+            self._forget(waiter)
             self._let_in(waiter.place)
             waiter.inside = moved = True
             if not self._wake(waiter):  # its loop was closed over it: nobody will ever leave in its name
@@ -187,6 +192,16 @@ class Limiter:
             if waiter.loop not in seen:
                 seen.add(waiter.loop)
                 self._wake(waiter)
+                if len(seen) == len(self._loops):
+                    return
+
+    def _forget(self, waiter: _Waiter) -> None:
+        """It is no longer in line."""
+        count = self._loops[waiter.loop] - 1
+        if count:
+            self._loops[waiter.loop] = count
+        else:
+            del self._loops[waiter.loop]
 
     def _wake(self, waiter: _Waiter) -> bool:
         """Let a waiter look again; false if its loop is closed."""

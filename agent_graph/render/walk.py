@@ -44,7 +44,7 @@ StepState: TypeAlias = Literal['done', 'current', 'failed', 'cancelled']
 
 @dataclass(slots=True)
 class Call:
-    """One tool call of a response, or an effect a node recorded (`ctx.step`).
+    """One tool call of a response, or what a node of a graph asked or recorded (`ctx.ask`, `ctx.step`).
 
     `outcome` is `None` until it is answered, `seconds` until it has run; `waiting` says what a paused run waits for.
     """
@@ -71,7 +71,8 @@ class Call:
 class Step:
     """One node entered. `number` counts from 1, `seq` is its journal entry; `seconds` is `None` while it lasts.
 
-    `prompt` is what a `UserPrompt` took up, `reply` the response a `ModelRequest` got.
+    `prompt` is what a `UserPrompt` took up, `reply` the response a `ModelRequest` got. `inside` and `spends` are what agents
+    run in the node of a graph used.
     """
 
     number: int
@@ -84,16 +85,18 @@ class Step:
     calls: list[Call] = field(default_factory=list[Call])
     prompt: str | tuple[UserContent, ...] | None = None
     reply: AssistantMessage | None = None
+    inside: Usage | None = None
+    spends: tuple[Spend, ...] = ()
 
     @property
     def usage(self) -> Usage | None:
-        """The tokens of this step's own model response."""
-        return self.reply.usage if self.reply is not None else None
+        """The tokens of this step's own model response, or of agents run in it."""
+        return self.reply.usage if self.reply is not None else self.inside
 
     @property
     def cost(self) -> Decimal | None:
-        """The price of this step's own model response in USD; `None` when unknown."""
-        return cost_of([_spend(self.reply)]) if self.reply is not None else None
+        """The price of this step's own model response, or of agents run in it, in USD; `None` when unknown."""
+        return cost_of([_spend(self.reply)] if self.reply is not None else self.spends) if self.usage else None
 
 
 @dataclass(slots=True)
@@ -129,7 +132,8 @@ class Walk:
     def cost(self) -> Decimal | None:
         """The price of all responses in USD, agents run inside tools included; `None` if any is unknown."""
         replies = [_spend(step.reply) for step in self.steps if step.reply is not None]
-        return cost_of([*replies, *(s for step in self.steps for call in step.calls for s in call.spends)])
+        inside = [s for step in self.steps for s in step.spends]
+        return cost_of([*replies, *inside, *(s for step in self.steps for call in step.calls for s in call.spends)])
 
 
 def read(records: Iterable[Record]) -> Walk:
@@ -166,21 +170,69 @@ def _take(walk: Walk, record: Record) -> None:
         case Ended():
             _end(walk, record, entry)
         case Paused():
-            for pending in entry.pending:
-                own = pending.path[0] if pending.path else pending.tool_call_id
-                _find(walk, own, pending.tool_name).waiting = pending
+            _pause(walk, entry)
         case Answered():
-            _find(walk, entry.tool_call_id, entry.tool_name or '').waiting = None
+            _answered(walk, entry)
         case StepDone():
             _step_done(walk, entry)
         case Enqueued() | Edited():  # seen again in what follows
             return
 
 
+def _pause(walk: Walk, entry: Paused) -> None:
+    step = walk.steps[-1] if walk.steps else None
+    if step is not None and step.entry.data is not None:  # the node is run again for each answer, and waits anew
+        step.calls = [call for call in step.calls if call.waiting is None]
+        step.calls += [_waiting(pending) for pending in entry.pending]
+        step.inside = entry.usage
+        return
+    for pending in entry.pending:
+        own = pending.path[0] if pending.path else pending.tool_call_id
+        _find(walk, own, pending.tool_name).waiting = pending
+
+
+def _waiting(pending: Pending) -> Call:
+    """What a node of a graph waits for: its own question, or a call of an agent run in it."""
+    if pending.path:
+        return Call(pending.token, pending.tool_name, pending.args, waiting=pending)
+    return Call(pending.token, 'ask', None, waiting=pending)
+
+
+def _answered(walk: Walk, entry: Answered) -> None:
+    step = walk.steps[-1] if walk.steps else None
+    if step is None or step.entry.data is None:
+        _find(walk, entry.tool_call_id, entry.tool_name or '').waiting = None
+        return
+    for call in step.calls:
+        asked = call.waiting
+        if asked is not None and not asked.path:
+            break
+    else:  # answered at once, by `on_pending`: what was asked is not recorded
+        call, asked = Call(f'{entry.tool_call_id}:{len(step.calls)}', 'ask', None), None
+        step.calls.append(call)
+    call.args, call.waiting = asked.question if asked is not None else None, None
+    denied = entry.decision == 'denied'
+    call.outcome, call.result = ('denied', entry.message) if denied else ('success', entry.value)
+
+
+def _leave(step: Step, time: float, inside: Usage | None, spends: tuple[Spend, ...], *, done: bool) -> None:
+    """A node has come to its end; what waited inside an agent run in it has its end in the journal of that run."""
+    step.seconds = max(0.0, time - step.started)
+    if step.entry.data is None:
+        return
+    step.inside, step.spends = inside, spends
+    if done:
+        step.calls = [call for call in step.calls if call.waiting is None]
+    for call in step.calls:
+        if call.waiting is not None:
+            call.args = call.waiting.args if call.waiting.path else call.waiting.question
+            call.waiting, call.outcome, call.result = None, 'interrupted', 'never answered'
+
+
 def _enter(walk: Walk, record: Record, entry: Entered) -> None:
     if walk.steps:
         before = walk.steps[-1]
-        before.seconds = max(0.0, record.time - before.started)
+        _leave(before, record.time, entry.usage, entry.spends, done=True)
         if before.node == 'ModelRequest' and entry.response is not None:
             before.reply = entry.response
         if isinstance(entry.message, ToolMessage):
@@ -198,7 +250,7 @@ def _end(walk: Walk, record: Record, entry: Ended) -> None:
     if not walk.steps:
         return
     last = walk.steps[-1]
-    last.seconds = max(0.0, record.time - last.started)
+    _leave(last, record.time, entry.usage, entry.spends, done=entry.status == 'completed')
     if entry.message is not None:
         _answer_all(last, entry.message.parts)
     if entry.status != 'completed':

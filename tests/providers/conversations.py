@@ -148,7 +148,8 @@ async def _converse(dialect: Dialect, recs: list[dict[str, Any]], replay: Any) -
     script = _Script(dialect, recs)
     end: Any = None
     while replay.k < len(recs):
-        record: dict[str, Any] = recs[replay.k]
+        served: int = replay.k
+        record = recs[served]
         body: dict[str, Any] = record['request']['body']
         agent = Agent(dialect.make_model(record, replay.url), tools=script.tools(replay))
         history, settings = dialect.history(body), dialect.settings(body)
