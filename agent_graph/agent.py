@@ -29,6 +29,7 @@ from agent_graph.tools import Tool
 from agent_graph.usage import UsageLimits
 
 if TYPE_CHECKING:
+    from agent_graph.capabilities import Capabilities
     from agent_graph.render import Picture
 
 __all__ = ['Agent', 'OutputType', 'Prompt', 'ResumeOptions', 'RunOptions', 'capture_run_messages']
@@ -164,6 +165,7 @@ class Agent(Generic[Deps, Output]):
         self._plan: Plan | None = None
         self._plans: dict[Any, Plan] = {}
         self._inferred: tuple[str, Model] | None = None
+        self._fit: tuple[Plan, Capabilities, Plan] | None = None
         self._waiting: MemoryJournal | None = None
         self._frozen = False
 
@@ -392,9 +394,12 @@ class Agent(Generic[Deps, Output]):
         merged: Any = {**own, **model_settings} if own and model_settings else model_settings or own or {}
         if self.metadata and metadata:
             metadata = {**self.metadata, **metadata}
+        plan, asked = self._plan_for(output_type, mine.get('tools')), self._model_for(mine.get('model', model))
+        if plan.output.tools and (able := getattr(asked, 'capabilities', None)) is not None and not able.tools:
+            plan = self._fitted(plan, able)
         return Order(
-            self._plan_for(output_type, mine.get('tools')),
-            self._model_for(mine.get('model', model)),
+            plan,
+            asked,
             merged,
             mine.get('deps', deps),
             self.journal,
@@ -445,6 +450,14 @@ class Agent(Generic[Deps, Output]):
         if plan is None:
             plan = self._plans[output_type] = self._make_plan(output_type, self._tools)
         return plan
+
+    def _fitted(self, plan: Plan, able: Capabilities) -> Plan:
+        """The plan for a model that cannot be offered tools; the last one is kept."""
+        from agent_graph.engine.planning import fit_plan
+
+        if self._fit is None or self._fit[0] is not plan or self._fit[1] != able:
+            self._fit = (plan, able, fit_plan(plan, able))
+        return self._fit[2]
 
     def _make_plan(self, output_type: Any, tools: Sequence[Tool | Callable[..., Any]]) -> Plan:
         from agent_graph.engine.planning import make_plan  # loads pydantic, so at the first run

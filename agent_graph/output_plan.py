@@ -7,8 +7,8 @@ import json
 import re
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Generic, Union, cast, get_args, get_origin
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Literal, Union, cast, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
@@ -88,7 +88,7 @@ class OutputPlan(Generic[Output]):
     """An output type, prepared: what to ask the model for and how to check what comes.
 
     `text` says what a text answer is: the output itself (`'str'`), JSON (`'json'`), an argument (`'function'`) or no
-    output at all (`'none'`).
+    output at all (`'none'`). `source` is the output type this was made of.
     """
 
     tools: dict[str, OutputTool]
@@ -99,6 +99,7 @@ class OutputPlan(Generic[Output]):
     prompt: str | None = None
     allow_none: bool = False
     definitions: tuple[ToolDefinition, ...] = field(default=())
+    source: Any = None
 
     def check_text(self, text: str) -> Any:
         """The value of a text answer (for `'function'` the text); raises `ArgumentsError` if it is not one."""
@@ -139,17 +140,25 @@ class OutputPlan(Generic[Output]):
         return stored if reader is None or stored is None else reader.load(stored)
 
 
-def plan_output(output_type: Any) -> OutputPlan[Any]:
-    """Prepare an output type; raises `ConfigError` naming what cannot be used and why."""
-    members = _members(output_type)
+def plan_output(output_type: Any, *, without_tools: Literal['native', 'prompted'] | None = None) -> OutputPlan[Any]:
+    """Prepare an output type; raises `ConfigError` naming what cannot be used and why.
+
+    `without_tools`: the model cannot be offered tools, so plain types are asked for as text, in this way.
+    """
+    return replace(_planned(_members(output_type), output_type, without_tools), source=output_type)
+
+
+def _planned(members: list[Any], output_type: Any, without_tools: str | None) -> OutputPlan[Any]:
     allow_none = any(m is None or m is type(None) for m in members)
     members = [m for m in members if m is not None and m is not type(None)]
     texts: list[Any] = [m for m in members if m is str or isinstance(m, (NativeOutput, PromptedOutput, TextOutput))]
     if len(texts) > 1:
         raise ConfigError(f'output_type has more than one way to read a text answer: {texts!r}; keep one of them')
     rest = [m for m in members if not any(m is t for t in texts)]
+    if rest and without_tools:
+        texts, rest = [*texts, _as_text(rest, without_tools, texts)], []
     tools = _output_tools(rest)
-    text: Any = texts[0] if texts else None
+    text: Any = texts[-1] if texts else None
     definitions = tuple(t.definition for t in tools.values())
     if text is str:
         return OutputPlan(tools, 'str', allow_none=allow_none, definitions=definitions)
@@ -162,6 +171,19 @@ def plan_output(output_type: Any) -> OutputPlan[Any]:
     if not tools and not allow_none:
         raise ConfigError(f'output_type={output_type!r} names no type; pass str, a type, a function or a marker')
     return OutputPlan(tools, 'none', allow_none=allow_none, definitions=definitions)
+
+
+def _as_text(rest: list[Any], way: str, texts: list[Any]) -> NativeOutput[Any] | PromptedOutput[Any]:
+    """Plain types as one marker for a text answer."""
+    unfit: list[Any] = [m for m in rest if isinstance(m, ToolOutput) or _is_function(m)] or texts
+    if unfit:
+        raise ConfigError(
+            f'the model cannot be offered tools, so it cannot give {rest!r}'
+            + (f' beside {texts!r}' if texts else '')
+            + '; use plain types alone, PromptedOutput(...), or another model (or give it other capabilities)'
+        )
+    whole: Any = Union[tuple(rest)]  # noqa: UP007  (built from a list)
+    return NativeOutput(whole) if way == 'native' else PromptedOutput(whole)
 
 
 def _json_plan(

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from agent_graph.engine.plan import Plan
 from agent_graph.errors import ConfigError
 from agent_graph.output_plan import plan_output
 from agent_graph.tools import Tool
 
-__all__ = ['make_plan']
+if TYPE_CHECKING:
+    from agent_graph.capabilities import Capabilities
+
+__all__ = ['fit_plan', 'make_plan']
 
 
 def _check(settings: dict[str, Any]) -> None:
@@ -49,3 +53,12 @@ def make_plan(*, output_type: Any, tools: Sequence[Tool | Callable[..., Any]], *
         output=output,
         **settings,
     )
+
+
+def fit_plan(plan: Plan, capabilities: Capabilities) -> Plan:
+    """The same plan for a model that cannot be offered tools: its output comes as text then. Raises `ConfigError`."""
+    if capabilities.tools:
+        return plan
+    output = plan_output(plan.output.source, without_tools='native' if capabilities.native_output else 'prompted')
+    definitions = tuple(t.definition for t in plan.tools.values())
+    return replace(plan, output=output, definitions=(*definitions, *output.definitions))
