@@ -15,7 +15,7 @@ from agent_graph_providers.openai.answer import Answer
 from agent_graph_providers.openai.mapping import form_of, request_body, tool_form
 from agent_graph_providers.openai.sdk import NO_KEY, make_client
 from agent_graph_providers.openai.servers import SERVERS, Server
-from agent_graph_providers.wire.access import Access
+from agent_graph_providers.wire.access import Access, own_settings
 from agent_graph_providers.wire.asking import ask
 from agent_graph_providers.wire.clients import Clients
 from agent_graph_providers.wire.errors import Asked, shown_url
@@ -84,6 +84,11 @@ class OpenAIModel:
     def provider(self) -> str:
         """Who serves it, as genai-prices calls it."""
         return self._access.provider
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What tells this model's answers from another's of that name, as JSON data: where it is and its own settings."""
+        return {'site': self._server.name, 'address': self._access.shown_address(), **own_settings(self._settings)}
 
     def __repr__(self) -> str:
         access = self._access

@@ -5,13 +5,31 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import SecretStr
 
 from agent_graph.errors import ConfigError
+from agent_graph.model import ModelSettings
 from agent_graph_providers.wire.errors import Asked, shown_url
 
-__all__ = ['Access', 'Site']
+__all__ = ['Access', 'Hidden', 'Key', 'Site', 'own_settings']
+
+
+class Key(str):
+    """A key that does not show itself: tools that print the variables of a traceback see `'***'`."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'***'"
+
+
+class Hidden(dict[str, str]):
+    """Headers that do not show themselves, for the same reason."""
+
+    def __repr__(self) -> str:
+        return '{***}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +68,13 @@ class Access:
         secret = self.key() if key is None else key
         return Asked(self.provider, self.name, self.address(), self.site.key_env, secret)
 
+    def shown_address(self) -> str:
+        """The base URL without credentials and query; `''` while there is none."""
+        try:
+            return shown_url(self.address())
+        except ConfigError:
+            return ''
+
     def address(self) -> str:
         """The base URL, without a slash at its end. Raises `ConfigError` if there is none, or if it is no URL."""
         site = self.site
@@ -62,15 +87,15 @@ class Access:
             )
         return url.rstrip('/')
 
-    def key(self) -> str:
+    def key(self) -> Key:
         """The key, `''` where none is needed. Raises `ConfigError` if one is missing or cannot be sent."""
         site = self.site
         if self.api_key is not None:
-            key, source = self.api_key.get_secret_value().strip(), 'api_key='
+            key, source = Key(self.api_key.get_secret_value().strip()), 'api_key='
         else:
-            key, source = (os.environ.get(site.key_env, '') if site.key_env else '').strip(), site.key_env
+            key, source = Key((os.environ.get(site.key_env, '') if site.key_env else '').strip()), site.key_env
         if not key and (site.key_optional or site.key_env is None):
-            return ''
+            return Key()
         if not key:
             raise ConfigError(f'{site.name} wants a key for {self.name!r}; set {site.key_env} or pass api_key=')
         if not key.isascii() or not key.isprintable():
@@ -78,3 +103,8 @@ class Access:
                 f'the key for {site.name} holds characters no HTTP header can; check {source} for quotes and line breaks'
             )
         return key
+
+
+def own_settings(settings: ModelSettings | None) -> dict[str, Any]:
+    """A model's own settings as JSON data, for its `identity`; headers may hold secrets and are left out."""
+    return {'settings': {k: v for k, v in (settings or {}).items() if k != 'extra_headers' and not callable(v)}}

@@ -31,9 +31,9 @@ class Files:
             return messages
         out, new = list(messages), [i for i in places if id(messages[i]) not in self._kept]
         if new:
-            from agent_graph_providers.fetch import with_bytes  # httpx with it, so not before there is a need
+            from agent_graph_providers.fetch import Fetcher, with_bytes  # not before there is a need
 
-            found = await with_bytes([messages[i] for i in new], wanted, fetcher)
+            found = await with_bytes([messages[i] for i in new], wanted, fetcher or Fetcher())
             self._kept.update((id(messages[i]), (messages[i], m)) for i, m in zip(new, found, strict=True))
         for i in places:
             out[i] = self._kept[id(messages[i])][1]

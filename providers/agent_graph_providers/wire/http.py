@@ -40,7 +40,7 @@ class Http:
         extra: dict[str, Any] = {}
         if connect is not None:
             extra['timeout'] = (connect, SILENCE, SILENCE, SILENCE)  # as both clients take it
-        request = self._client.build_request(method, url, headers=dict(headers), content=content, **extra)
+        request = self._client.build_request(method, url, headers=headers, content=content, **extra)
         return cast(Response, await self._client.send(request, stream=True))
 
 

@@ -13,7 +13,7 @@ from agent_graph.capabilities import Capabilities
 from agent_graph.errors import ConfigError
 from agent_graph.messages import FilePart, Message
 from agent_graph.model import ModelSettings, RequestInfo, ResponseBuilder, ToolDefinition
-from agent_graph_providers.wire.access import Access, Site
+from agent_graph_providers.wire.access import Access, Hidden, Site, own_settings
 from agent_graph_providers.wire.asking import ask
 from agent_graph_providers.wire.clients import Clients
 from agent_graph_providers.wire.errors import Asked, shown_url
@@ -53,7 +53,7 @@ class Sent:
 
     path: str
     body: dict[str, Any] | None
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     method: str = 'POST'
     wait: float = 0.0
 
@@ -157,6 +157,11 @@ class HttpModel:
         """What this model can do, by its family or as given."""
         return self._capabilities or self._wire.capabilities(self.name)
 
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What tells this model's answers from another's of that name, as JSON data: where it is and its own settings."""
+        return {'site': self._access.site.name, 'address': self._access.shown_address(), **own_settings(self._settings)}
+
     def __repr__(self) -> str:
         access = self._access
         where = f', base_url={shown_url(access.base_url)!r}' if access.base_url is not None else ''
@@ -187,7 +192,7 @@ class HttpModel:
             await asyncio.sleep(sent.wait)
         url = self._access.address() + sent.path
         content = None if sent.body is None else encoded({**sent.body, **(settings.get('extra_body') or {})})
-        headers = {'content-type': 'application/json', **sent.headers, **(settings.get('extra_headers') or {})}
+        headers = Hidden({'content-type': 'application/json', **sent.headers, **(settings.get('extra_headers') or {})})
         headers.update(await self._wire.authorise(url, key, content or b''))
         return await http.send(sent.method, url, headers=headers, content=content, settings=settings)
 
