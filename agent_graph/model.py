@@ -170,6 +170,7 @@ class Model(Protocol):
 
 
 REPLACEMENT = '\ufffd'
+_MOST_PIECES = 4096
 
 
 @dataclass(slots=True)
@@ -178,6 +179,7 @@ class _Open:
 
     of: Literal['text', 'thinking', 'tool_call']
     pieces: list[str] = field(default_factory=list[str])
+    blocks: list[str] = field(default_factory=list[str])
     signature: str | None = None
     tool_name: str = ''
     tool_call_id: str = ''
@@ -194,8 +196,16 @@ class _Open:
             text, self.held = text[:-1], text[-1]
         return clean_text(text)
 
+    def add(self, delta: str) -> None:
+        """Append text. Many small pieces are joined now and then: each of them costs ten times its letters."""
+        pieces = self.pieces
+        pieces.append(delta)
+        if len(pieces) >= _MOST_PIECES:
+            self.blocks.append(''.join(pieces))
+            pieces.clear()
+
     def part(self, *, whole: bool = True) -> TextPart | ThinkingPart | ToolCallPart:
-        text = ''.join(self.pieces) + (REPLACEMENT if self.held and whole else '')
+        text = ''.join((*self.blocks, *self.pieces)) + (REPLACEMENT if self.held and whole else '')
         if self.of == 'text':
             return TextPart(text, self.details, self.citations)
         if self.of == 'thinking':
@@ -249,6 +259,11 @@ class ResponseBuilder:
     def started(self) -> bool:
         """Something has been pushed: asking again from the start would repeat it."""
         return bool(self._parts)
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Another value as soon as something more has come; for whoever has to notice that nothing comes."""
+        return len(self._parts), sum([len(p.pieces) + bool(p.signature) for p in self._parts if p.kind == 'open'])
 
     async def text(self, delta: str, *, key: Hashable = 'text', details: dict[str, JsonValue] | None = None) -> None:
         """Append visible text; `key` tells text blocks apart where a protocol numbers them."""
@@ -305,7 +320,7 @@ class ResponseBuilder:
         if isinstance(args, dict):
             call.args = args
         elif args:
-            call.pieces.append(args)
+            call.add(args)
         if self._sink is not None:
             text = args if isinstance(args, str) else ''
             await self._delta(index, ToolCallPartDelta(text, name, tool_call_id or call.tool_call_id))
@@ -385,7 +400,7 @@ class ResponseBuilder:
         if full_key != self._last:
             if not delta and signature is None and details is None:
                 return  # an empty piece opens no part: servers send them at the head of a tool call
-            opened = _Open(kind, [], signature, details=details)
+            opened = _Open(kind, signature=signature, details=details)
             if delta:
                 opened.pieces.append(delta if delta.isascii() else opened.mend(delta))
             await self._begin(opened, full_key)
@@ -395,7 +410,7 @@ class ResponseBuilder:
         assert isinstance(part, _Open)
         if delta and (part.held or not delta.isascii()):
             delta = part.mend(delta)
-        part.pieces.append(delta)
+        part.add(delta)
         part.signature = signature or part.signature
         part.details = details or part.details
         if self._sink is not None and (delta or signature):

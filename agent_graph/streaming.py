@@ -17,6 +17,7 @@ from agent_graph.events import (
     NodeStarted,
     PartDeltaEvent,
     PartStartEvent,
+    ResponseRestarted,
     RunEvent,
     TextPartDelta,
     ToolCallPartDelta,
@@ -106,7 +107,8 @@ class RunStream(EventReader[RunResult[Output]], Generic[Output]):
         """Text as it arrives, of every response, also what the model says before it calls tools.
 
         Without `delta` each item is the current response's text so far, so the last one is the answer; with `delta=True`
-        each item is a new piece. Results of tools marked `show_result` come too.
+        each item is a new piece. Results of tools marked `show_result` come too. A response that is asked for again from
+        its start (see `ResponseRestarted`) begins anew: its text so far becomes `''`, and its pieces come once more.
         """
         self.claim('text')
         return text_pieces(self, delta=delta)
@@ -147,8 +149,8 @@ class _Candidate:
 
     def take(self, event: RunEvent, run: AgentRun[Any]) -> bool:
         """Add what an event brings; true if there is enough that is new to look at."""
-        if isinstance(event, NodeStarted):
-            self.__init__()
+        if isinstance(event, NodeStarted | ResponseRestarted):
+            self.__init__()  # another response, or this one from its start: what had come of it is void
         elif isinstance(event, PartStartEvent):
             self._begin(event, run)
         elif isinstance(event, PartDeltaEvent) and event.index == self.index:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Annotated
 from xml.etree import ElementTree
@@ -258,6 +258,51 @@ def test_effects_of_a_node_itself_are_shown() -> None:
         "└─ 1 Publish  {'draft': 3}  <- here",
         '   └─ send()  → sent',
     ]
+
+
+def _graph_walk(*entries: Entry) -> list[str]:
+    journal = Journal().add(Started('news')).add(Entered('Draft', data={'node': {'topic': 'x'}, 'state': {'n': 1}}))
+    usage = Usage(requests=2, input_tokens=30, output_tokens=4)
+    journal.add(Entered('Decide', data={'node': {'text': 'A text.', 'by': None}}, usage=usage), 1.0)
+    for entry in entries:
+        journal.add(entry, 2.0)
+    return render.tree(journal.records).splitlines()
+
+
+ASKS = Pending('r', 'Decide#2', 'Decide', None, 'question', 'Publish?', {'type': 'boolean'})
+INSIDE = Pending('r:Decide#2:1', 'c1', 'pay', {'euros': 5}, path=('Decide#2',))
+
+
+def test_what_a_node_asks_and_is_answered() -> None:
+    asked = _graph_walk(Paused((ASKS,)))
+    assert asked == [
+        'news · paused · 3.00 s · 2 requests, 0 tool calls · 30 + 4 tokens',
+        "├─ 1 Draft  topic='x'  1.00 s  30 + 4 tokens",
+        "└─ 2 Decide  text='A text.', by=None  <- here",
+        '   └─ ask()  waits for an answer: Publish?',
+    ]
+    answer = Answered('Decide#2', 'answer', value=True)
+    answered = _graph_walk(Paused((ASKS,)), answer)
+    assert answered[0].startswith('news · running')
+    assert answered[3] == '   └─ ask(Publish?)  → True'
+    assert _graph_walk(answer)[3] == '   └─ ask()  → True', 'answered at once: the question is not recorded'
+    no = Answered('Decide#2', 'denied', None, 'Decide', 'not today')
+    assert _graph_walk(Paused((ASKS,)), no)[3] == '   └─ ask(Publish?)  denied: not today'
+    assert _graph_walk(Paused((ASKS,)), Ended('cancelled'))[3] == '│  └─ ask(Publish?)  interrupted: never answered'
+
+
+def test_a_node_that_waits_again_shows_what_it_waits_for_now() -> None:
+    again = replace(ASKS, question='Really?', nth=1)
+    answer = Answered('Decide#2', 'answer', value=True)
+    lines = _graph_walk(Paused((ASKS,)), answer, Paused((again, INSIDE)))
+    assert [line.strip(' │├└─') for line in lines[3:]] == [
+        'ask(Publish?)  → True',
+        'ask()  waits for an answer: Really?',
+        'pay(euros=5)  waits for approval',
+    ]
+    # An answer to a call of an agent inside is in the journal of that; here the node just goes on.
+    lines = _graph_walk(Paused((INSIDE,)), Entered('Publish', data={'node': {}}))
+    assert lines[2:] == ["├─ 2 Decide  text='A text.', by=None  4.00 s", '└─ 3 Publish  <- here']
 
 
 def test_a_hundred_parallel_calls_stay_readable() -> None:

@@ -20,6 +20,7 @@ from agent_graph.render.wording import cost_text, tokens_text
 __all__ = [
     'NOWHERE',
     'Place',
+    'call_name',
     'call_path',
     'cost_fact',
     'counted',
@@ -65,7 +66,7 @@ def how_to_answer(place: Place, run_id: str, pending: Sequence[Pending]) -> Iter
         return
     for one in pending:
         for verb, rest in _VERBS[one.reason]:
-            yield place.command('runs', verb, run_id, call_path(one)) + rest
+            yield place.command('runs', verb, run_id, call_name(one)) + rest
     yield place.command('runs', 'resume', run_id, target=True)
 
 
@@ -76,6 +77,11 @@ _VERBS: dict[PendingKind, tuple[tuple[str, str], ...]] = {
     'crash': (('approve', '   # run it again'), ('answer', " 'its result'"), ('deny', '   # leave it as interrupted')),
 }
 """By what a call waits for: the commands that fit, and what comes after the call."""
+
+
+def call_name(pending: Pending) -> str:
+    """What to put into a command that answers: the path, or the token where the path may have named something before."""
+    return pending.token if pending.nth else call_path(pending)
 
 
 def call_path(pending: Pending) -> str:

@@ -12,8 +12,9 @@ from pydantic_core import to_jsonable_python
 from agent_graph.journal.codec import encode, encode_record
 from agent_graph.journal.entries import Entry, Record, RunInfo
 from agent_graph.messages import Message, dump_json
+from agent_graph.pending import Pending
 
-__all__ = ['conversation_data', 'entry_data', 'info_data', 'plain', 'record_data', 'write_json']
+__all__ = ['conversation_data', 'entry_data', 'info_data', 'pending_data', 'plain', 'record_data', 'write_json']
 
 
 def plain(value: Any) -> Any:
@@ -39,6 +40,11 @@ def info_data(info: RunInfo) -> dict[str, Any]:
         'parent': plain(info.parent),
         'forked_from': None if forked is None else {'run_id': forked[0], 'at': forked[1]},
     }
+
+
+def pending_data(waiting: Sequence[Pending]) -> list[dict[str, Any]]:
+    """What a run waits for, each with the token that an answer may be given by."""
+    return [{**plain(pending), 'token': pending.token} for pending in waiting]
 
 
 def record_data(record: Record) -> Any:

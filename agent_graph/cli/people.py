@@ -40,11 +40,12 @@ _MENUS: dict[PendingKind, str] = {
 
 
 def find_call(waiting: Sequence[Pending], named: str, answered: Collection[str] = ()) -> Pending:
-    """The pending call of this id or path (`outer/inner`); raises `CommandError` naming those there are.
+    """The pending call of this id, path (`outer/inner`) or token; raises `CommandError` naming those there are.
 
     `answered` are the ids of calls that had an answer before.
     """
-    found = [p for p in waiting if named in (p.tool_call_id, call_path(p))]
+    found = [p for p in waiting if p.token == named]
+    found = found or [p for p in waiting if named in (p.tool_call_id, call_path(p))]
     if len(found) == 1:
         return found[0]
     paths = ', '.join(repr(call_path(p)) for p in waiting)

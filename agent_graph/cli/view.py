@@ -9,7 +9,7 @@ from typing import Any, Protocol, TextIO
 
 from agent_graph.cli.entries import parsed
 from agent_graph.cli.facts import NOWHERE, Place, cost_fact, how_to_answer, model_names, output_text, usage_fact
-from agent_graph.cli.machine import plain, write_json
+from agent_graph.cli.machine import pending_data, plain, write_json
 from agent_graph.cli.terminal import Terminal
 from agent_graph.events import (
     CustomEvent,
@@ -101,7 +101,7 @@ class JsonView:
                 'cost': None if cost is None else str(cost),
                 'models': model_names(report.records),
                 'journal': report.place.journal,
-                'pending': list(report.pending),
+                'pending': pending_data(report.pending),
                 'mermaid': RunPicture(report.records).render(),
             },
             self._stream,

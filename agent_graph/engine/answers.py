@@ -17,7 +17,7 @@ from agent_graph.text import clean_text, json_form
 from agent_graph.tools import ToolReturn
 from agent_graph.tools.fit import Fitter
 
-__all__ = ['AnswerKey', 'Resolved', 'checked_value', 'entry_for', 'resolve']
+__all__ = ['AnswerKey', 'Resolved', 'check_unused', 'checked_value', 'entry_for', 'resolve']
 
 AnswerKey = str | tuple[str, ...] | Pending
 """Whom an answer is for: the `Pending` itself, its `token`, a call id, or the path of ids that ends with it."""
@@ -57,7 +57,7 @@ def resolve(state: RunState, plan: Plan | None, answers: Mapping[Any, Any]) -> l
 def _find(state: RunState, waiting: Sequence[Pending], key: AnswerKey, given: Any) -> Pending:
     found = _named(waiting, key)
     if len(found) == 1:
-        _check_unused(state, found[0], key, given)
+        check_unused(state, found[0], key, given)
         return found[0]
     ids = ', '.join(repr('/'.join((*p.path, p.tool_call_id))) for p in waiting) or 'nothing'
     if found:
@@ -76,7 +76,7 @@ def _named(waiting: Sequence[Pending], key: AnswerKey) -> list[Pending]:
     return [p for p in waiting if p.token == key] or [p for p in waiting if p.tool_call_id == key]
 
 
-def _check_unused(state: RunState, pending: Pending, key: AnswerKey, given: Any) -> None:
+def check_unused(state: RunState, pending: Pending, key: AnswerKey, given: Any) -> None:
     """Refuse a name under which such an answer was waited for before in this run: it may be that one, come twice."""
     if isinstance(key, Pending) or key == pending.token:
         return

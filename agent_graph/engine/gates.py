@@ -156,6 +156,4 @@ async def _after_crash(deps: RunDeps, call: Call) -> Call | ToolReturnPart | Pen
 def _pending(deps: RunDeps, call: Call, reason: PendingKind, question: str | None) -> Pending:
     part = call.part
     call_id, nth = part.tool_call_id, deps.state.answered.count(part.tool_call_id)
-    return Pending(
-        deps.run_id, call_id, part.tool_name, part.args, reason, question, attempt=call.attempt - 1, nth=nth
-    )
+    return Pending(deps.run_id, call_id, part.tool_name, part.args, reason, question, attempt=call.attempt - 1, nth=nth)

@@ -294,7 +294,12 @@ def _paused(state: RunState, entry: Paused) -> None:
         elif not pending.run_id.startswith(f'{state.run_id}:'):
             continue  # waits inside the run this one was forked from: here the call is made again
         state.pending[own] = (*state.pending.get(own, ()), pending)
-        state.shown |= {((*pending.path, pending.tool_call_id), pending.reason, pending.token)}
+        waited: tuple[tuple[str, ...], PendingKind, str] = (
+            (*pending.path, pending.tool_call_id),
+            pending.reason,
+            pending.token,
+        )
+        state.shown |= {waited}
     state.paused = bool(state.pending)
     state.inside = entry.usage
 

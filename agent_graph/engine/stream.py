@@ -19,7 +19,14 @@ from agent_graph.engine.ending import cancelled, failed, in_time
 from agent_graph.engine.plan import RunDeps
 from agent_graph.engine.state import RunState
 from agent_graph.errors import ConfigError, RunCancelled
-from agent_graph.events import FunctionToolResultEvent, PartDeltaEvent, PartStartEvent, RunEvent, TextPartDelta
+from agent_graph.events import (
+    FunctionToolResultEvent,
+    PartDeltaEvent,
+    PartStartEvent,
+    ResponseRestarted,
+    RunEvent,
+    TextPartDelta,
+)
 from agent_graph.messages import AssistantMessage, TextPart
 
 __all__ = ['EventReader', 'NodeStream', 'RequestStream', 'text_pieces']
@@ -227,11 +234,17 @@ class RequestStream(NodeStream):
 async def text_pieces(events: EventReader[Any], *, delta: bool) -> AsyncIterator[str]:
     """Text out of events: each response's text, and the results of tools marked `show_result`.
 
-    Without `delta` the text of the current response so far; it starts anew with each response.
+    Without `delta` the text of the current response so far; it starts anew with each response, and with `''` where a response
+    is asked for again from its start.
     """
     text = ''
     async for event in events:
         if event.path:
+            continue
+        if isinstance(event, ResponseRestarted):
+            if text and not delta:
+                yield ''  # what came before is void
+            text = ''
             continue
         if isinstance(event, PartStartEvent):
             if event.index == 0:

@@ -292,9 +292,7 @@ async def _answer(deps: RunDeps, call: Call) -> ToolAnswer | tuple[Pending, ...]
         if not (call_id in deps.state.approved or deps.state.confirm == 'never'):
             asked, nth = error.question, deps.state.answered.count(call_id)
             return (
-                Pending(
-                    deps.run_id, call_id, part.tool_name, part.args, question=asked, attempt=call.attempt, nth=nth
-                ),
+                Pending(deps.run_id, call_id, part.tool_name, part.args, question=asked, attempt=call.attempt, nth=nth),
             )
         await _record_failure(deps, call, error)
         raise failure(deps, f'tool {part.tool_name!r}', part, error) from error

@@ -25,7 +25,9 @@ class Backoff:
 
     def __post_init__(self) -> None:
         if not (self.first >= 0 and self.factor >= 1 and self.most >= 0 and 0 <= self.jitter <= 1):
-            raise ConfigError(f'{self!r} is no way to wait; first and most are seconds, factor >= 1, jitter from 0 to 1')
+            raise ConfigError(
+                f'{self!r} is no way to wait; first and most are seconds, factor >= 1, jitter from 0 to 1'
+            )
 
     def wait(self, tries: int, random: Callable[[], float]) -> float:
         """Seconds to wait after `tries` failures; `random` gives numbers from 0 to 1."""

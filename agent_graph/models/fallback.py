@@ -17,6 +17,7 @@ from agent_graph.usage import NO_USAGE, Usage
 
 __all__ = ['FallbackModel', 'refused']
 
+
 def refused(response: AssistantMessage) -> bool:
     """True for a response that the provider filtered or in which the model refused."""
     return response.refusal is not None or response.finish_reason in ('refusal', 'content_filter')

@@ -34,9 +34,8 @@ def advice_on_error(error: Exception) -> str | None:
     """What to tell the model after the server refused what it wrote; `None` if that is not what happened."""
     if not isinstance(error, ModelHTTPError) or error.code not in _REFUSED_CALLS:
         return None
-    body = cast('dict[str, Any]', error.body) if isinstance(error.body, dict) else {}
-    inner: Any = body.get('error')
-    told = cast('dict[str, Any]', inner) if isinstance(inner, dict) else body
+    body = _fields(error.body)
+    told = _fields(body.get('error')) or body
     reason = told.get('message')
     wrote = told.get('failed_generation')
     text = f'Your last answer could not be used: {reason if isinstance(reason, str) else error}'
@@ -68,6 +67,10 @@ def is_empty(response: AssistantMessage) -> bool:
         elif part.kind != 'thinking':
             return False
     return True
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return cast('dict[str, Any]', value) if isinstance(value, dict) else {}
 
 
 def _word(response: AssistantMessage) -> str:

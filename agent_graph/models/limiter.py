@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from agent_graph.errors import ConfigError
 
@@ -30,12 +31,12 @@ class Place:
 
 @dataclass(slots=True, eq=False)
 class _Waiter:
-    """Somebody in line. `bell` is what it waits for now; `inside` is true from the moment it is let in."""
+    """Somebody in line. `bell` is what it waits for now; `state` changes once."""
 
     place: Place
     loop: asyncio.AbstractEventLoop
     bell: asyncio.Future[None] | None = None
-    inside: bool = False
+    state: Literal['waiting', 'inside', 'lost'] = 'waiting'
 
 
 @dataclass(slots=True)
@@ -102,7 +103,8 @@ class Limiter:
         self._loops: dict[asyncio.AbstractEventLoop, int] = {}
         """How many of the line wait in each loop."""
         self._inside = 0
-        self._lock = threading.Lock()
+        # Reentrant, as the collector may close a forgotten coroutine, which then leaves, in the middle of anything.
+        self._lock = threading.RLock()
 
     @property
     def waiting(self) -> int:
@@ -133,9 +135,9 @@ class Limiter:
             await self._wait(waiter)
         except BaseException:
             with self._lock:
-                if waiter.inside:
+                if waiter.state == 'inside':
                     self._turn_out(place)
-                else:
+                elif waiter.state == 'waiting':
                     self._line.remove(waiter)
                     self._forget(waiter)
                 self._let_next_in()
@@ -158,7 +160,7 @@ class Limiter:
             with self._lock:
                 if self._let_next_in():
                     self._wake_firsts()
-                if waiter.inside:
+                if waiter.state == 'inside':
                     return
                 # Without a pause only a place that is left makes room, and whoever leaves wakes the first.
                 first = next(w for w in self._line if w.loop is loop) is waiter
@@ -180,20 +182,22 @@ class Limiter:
             waiter = line.popleft()
             self._forget(waiter)
             self._let_in(waiter.place)
-            waiter.inside = moved = True
+            waiter.state, moved = 'inside', True
             if not self._wake(waiter):  # its loop was closed over it: nobody will ever leave in its name
                 self._turn_out(waiter.place)
+                waiter.state = 'lost'
         return moved
 
     def _wake_firsts(self) -> None:
         """Have the first in line of each loop look at the clock again: how long to wait may have changed."""
+        if len(self._loops) == 1:
+            self._wake(self._line[0])
+            return
         seen: set[asyncio.AbstractEventLoop] = set()
-        for waiter in self._line:
+        for waiter in tuple(self._line):
             if waiter.loop not in seen:
                 seen.add(waiter.loop)
                 self._wake(waiter)
-                if len(seen) == len(self._loops):
-                    return
 
     def _forget(self, waiter: _Waiter) -> None:
         """It is no longer in line."""

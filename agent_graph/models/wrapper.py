@@ -76,7 +76,7 @@ class WrapperModel:
 
 def usable(model: Any) -> Any:
     """`model` itself if it is a `Model` or a text, else a `ConfigError`."""
-    if isinstance(model, WrapperModel | str) or isinstance(model, Model):
+    if isinstance(model, (str, WrapperModel, Model)):  # ours first: looking at its names would look up the model
         return model
     raise ConfigError(f'{model!r} is no model; pass a Model, or a text such as "openai:gpt-5-mini"')
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from agent_graph.messages import (
     AssistantMessage,
     CachePoint,
+    JsonValue,
     TextPart,
     ThinkingPart,
     ToolMessage,
@@ -14,7 +15,16 @@ from agent_graph.messages import (
 )
 from agent_graph.render.diagram import Box, Diagram, Link, Mark
 from agent_graph.render.walk import Call, Step, Walk
-from agent_graph.render.wording import call_text, cost_text, seconds_text, short, tokens_text, value_text, waiting_text
+from agent_graph.render.wording import (
+    call_text,
+    cost_text,
+    fields_text,
+    seconds_text,
+    short,
+    tokens_text,
+    value_text,
+    waiting_text,
+)
 
 __all__ = ['path_diagram', 'path_tree']
 
@@ -95,10 +105,8 @@ def _step_words(step: Step) -> list[str]:
 def _numbers(step: Step) -> Iterator[str]:
     if step.seconds is not None:
         yield seconds_text(step.seconds)
-    if step.reply is not None:
-        yield from filter(
-            None, (tokens_text(step.reply.usage), cost_text(step.cost) if step.reply.usage.total_tokens else '')
-        )
+    if step.usage is not None:
+        yield from filter(None, (tokens_text(step.usage), cost_text(step.cost) if step.usage.total_tokens else ''))
 
 
 def _step_text(step: Step) -> str:
@@ -111,7 +119,13 @@ def _step_text(step: Step) -> str:
         return ('again: ' if entry.retry else '') + _content_text(entry.message.content)
     if step.prompt is not None:
         return _content_text(step.prompt)
-    return value_text(entry.data) if entry.data is not None else ''
+    return _node_text(entry.data) if entry.data is not None else ''
+
+
+def _node_text(data: JsonValue) -> str:
+    """The fields of a node of a graph, as its call would be written."""
+    fields = data.get('node') if isinstance(data, dict) else None
+    return fields_text(fields) if isinstance(fields, dict) else value_text(data)
 
 
 def _response_text(response: AssistantMessage) -> str:

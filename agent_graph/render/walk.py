@@ -96,7 +96,8 @@ class Step:
     @property
     def cost(self) -> Decimal | None:
         """The price of this step's own model response, or of agents run in it, in USD; `None` when unknown."""
-        return cost_of([_spend(self.reply)] if self.reply is not None else self.spends) if self.usage else None
+        spends = [_spend(self.reply)] if self.reply is not None else self.spends
+        return cost_of(spends) if spends else None
 
 
 @dataclass(slots=True)
@@ -131,6 +132,8 @@ class Walk:
     @property
     def cost(self) -> Decimal | None:
         """The price of all responses in USD, agents run inside tools included; `None` if any is unknown."""
+        if any(step.inside is not None and step.inside.total_tokens and not step.spends for step in self.steps):
+            return None  # agents inside that wait still: their responses are counted when the node is left
         replies = [_spend(step.reply) for step in self.steps if step.reply is not None]
         inside = [s for step in self.steps for s in step.spends]
         return cost_of([*replies, *inside, *(s for step in self.steps for call in step.calls for s in call.spends)])

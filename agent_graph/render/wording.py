@@ -8,7 +8,16 @@ from agent_graph.messages import JsonValue
 from agent_graph.pending import Pending, PendingKind
 from agent_graph.usage import Usage
 
-__all__ = ['call_text', 'cost_text', 'seconds_text', 'short', 'tokens_text', 'value_text', 'waiting_text']
+__all__ = [
+    'call_text',
+    'cost_text',
+    'fields_text',
+    'seconds_text',
+    'short',
+    'tokens_text',
+    'value_text',
+    'waiting_text',
+]
 
 _WAITS: dict[PendingKind, str] = {
     'approval': 'waits for approval',
@@ -32,8 +41,13 @@ def value_text(value: JsonValue, limit: int = 60) -> str:
 def call_text(name: str, args: JsonValue, limit: int = 72) -> str:
     """A tool call as code: `lookup(city='Paris', days=3)`."""
     if isinstance(args, dict):
-        return short(f'{name}({", ".join(f"{key}={_argument(value)}" for key, value in args.items())})', limit)
+        return short(f'{name}({fields_text(args, 8 * limit)})', limit)
     return short(f'{name}({"" if args in (None, "") else value_text(args, limit)})', limit)
+
+
+def fields_text(fields: dict[str, JsonValue], limit: int = 60) -> str:
+    """Named values as in a call: `city='Paris', days=3`."""
+    return short(', '.join(f'{key}={_argument(value)}' for key, value in fields.items()), limit)
 
 
 def waiting_text(pending: Pending, limit: int = 40) -> str:

@@ -60,8 +60,12 @@ def test_answers_of_all_kinds(command: Command, new_run: NewRun) -> None:
     assert command('runs', 'answer', run_id, 'c3', '{"stamp": 1}').code == 0
     done = command('runs', 'resume', run_id, '--target', 'staff.py:clerk')
     assert done.code == 3 and pending(command, run_id) == ['c2']  # it asks a second question
+    done = command('runs', 'answer', run_id, 'c2', '7')  # it may be the answer of before, sent twice
+    assert done.code == 2 and "'c2' has named something else in this run before" in done.err
+    (asked,) = command('runs', 'show', run_id, '--json').json()[0]['pending']
+    assert asked['token'] in done.err and asked['token'] in command('runs', 'show', run_id).out
     done = command(
-        'runs', 'answer', run_id, 'c2', '12', '--target', 'staff.py:clerk'
+        'runs', 'answer', run_id, asked['token'], '12', '--target', 'staff.py:clerk'
     )  # a text is wanted, and 12 is one
     assert done.code == 0
     assert "pay=paid 40 (success); colour=7 x 12 (success); post={'stamp': 1} (success)" in done.out

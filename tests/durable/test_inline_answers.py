@@ -381,8 +381,7 @@ def test_a_sync_function_does_not_stop_the_loop() -> None:
         tool = Log().tool('delete', requires_approval=True)
         agent = Agent(ScriptedModel([[call('delete')], 'done']), tools=[tool])
         run = asyncio.create_task(agent.run('go', on_pending=slow))
-        while not begun.is_set():
-            await asyncio.sleep(0.001)
+        assert await asyncio.to_thread(begun.wait, 10)
         go_on.set()
         assert (await run).output == 'done'
 
@@ -433,8 +432,7 @@ def test_a_run_is_cancelled_while_a_sync_function_thinks() -> None:
         agent = Agent(ScriptedModel([[call('delete')], 'done']), tools=[log.tool('delete', requires_approval=True)])
         async with agent.iter('go', on_pending=slow) as run:
             driver = asyncio.create_task(run.to_end())
-            while not begun.is_set():
-                await asyncio.sleep(0.001)
+            assert await asyncio.to_thread(begun.wait, 10)
             await run.cancel()
             with pytest.raises(RunCancelled):
                 await driver

@@ -560,9 +560,13 @@ def test_a_run_that_fails_ends_the_runs_inside_that_wait(wait: int) -> None:
     go(main())
 
 
+def _it_did(ctx: RunContext[None], part: Any) -> ToolReturn:
+    return ToolReturn('it did')
+
+
 LEFT: dict[str, tuple[Any, dict[str, Any] | None]] = {
     'never': ('never', None),
-    'found out': (lambda ctx, part: ToolReturn('it did'), None),
+    'found out': (_it_did, None),
     'a person says no': ('ask', {'d0': ToolDenied()}),
     'a person knows the result': ('ask', {'d0': ToolReturn('it did')}),
 }

@@ -123,7 +123,9 @@ def test_a_message_that_comes_with_an_output_tool_or_a_tool_that_stops() -> None
     go(main())
 
 
-@pytest.mark.parametrize('limits', [UsageLimits(request_limit=1), UsageLimits(request_limit=1, on_limit='final_answer')])
+@pytest.mark.parametrize(
+    'limits', [UsageLimits(request_limit=1), UsageLimits(request_limit=1, on_limit='final_answer')]
+)
 def test_a_message_no_request_is_left_for_is_given_back(limits: UsageLimits) -> None:
     async def main() -> None:
         journal = MemoryJournal()

@@ -6,19 +6,20 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from agent_graph.cli.exits import CommandError
 from agent_graph.cli.facts import Place, call_path, counted
 from agent_graph.cli.journals import DEFAULT_JOURNAL, JsonOption, RunArgument, with_journal
-from agent_graph.cli.machine import write_json
+from agent_graph.cli.machine import pending_data, write_json
 from agent_graph.cli.people import Verb, find_call, given_answer
 from agent_graph.cli.run import DepsOption, ModelOption
 from agent_graph.cli.runs.reading import Stored, read_run, still_waiting
 from agent_graph.cli.runs.resuming import OwnJournalOption, TargetOption, go_on, open_target
 from agent_graph.cli.terminal import open_terminal
+from agent_graph.engine.answers import check_unused
 from agent_graph.engine.control import record_answers
 from agent_graph.journal import Journal
 from agent_graph.pending import Pending
@@ -29,7 +30,9 @@ __all__ = ['answer', 'approve', 'deny']
 CallArgument = Annotated[
     str,
     typer.Argument(
-        metavar='CALL', help='The id of the waiting call; of one inside another: OUTER/INNER.', show_default=False
+        metavar='CALL',
+        help='The id of the waiting call, of one inside another: OUTER/INNER; or its token.',
+        show_default=False,
     ),
 ]
 
@@ -139,7 +142,7 @@ def _give(command: _Command) -> None:
     run_id, pending, left = with_journal(command.journal, lambda journal: _record(journal, command))
     if command.as_json:
         told = {'run_id': run_id, 'tool_call_id': pending.tool_call_id, 'path': pending.path, 'answer': command.verb}
-        write_json({**told, 'pending': left})
+        write_json({**told, 'pending': pending_data(left)})
         return
     _say(command, run_id, pending, left)
 
@@ -151,10 +154,18 @@ async def _find(journal: Journal, command: _Command) -> tuple[Stored, Pending]:
     return stored, find_call(await still_waiting(journal, state), command.call, answered)
 
 
+def _given(command: _Command, stored: Stored, pending: Pending) -> Any:
+    """The answer; refused if the same command may have been given before, to something else of that name."""
+    given = given_answer(command.verb, pending, text=command.text, args=command.args)
+    by_path = pending.path and command.call == call_path(pending)
+    check_unused(stored.state, pending, (*pending.path, pending.tool_call_id) if by_path else command.call, given)
+    return given
+
+
 async def _record(journal: Journal, command: _Command) -> tuple[str, Pending, tuple[Pending, ...]]:
     """The run, what was answered, and what still waits."""
     stored, pending = await _find(journal, command)
-    given = given_answer(command.verb, pending, text=command.text, args=command.args)
+    given = _given(command, stored, pending)
     await record_answers(stored.state, None, journal, {pending: given})
     run_id = stored.info.run_id
     return run_id, pending, await still_waiting(journal, (await read_run(journal, run_id)).state)
@@ -182,5 +193,5 @@ def _go_on(command: _Command, target: str) -> None:
         raise CommandError(f'{target!r} keeps its runs where this command cannot look; pass --journal PATH')
     file = Path(opened.place.journal)
     stored, pending = with_journal(file, lambda journal: _find(journal, command))
-    given = given_answer(command.verb, pending, text=command.text, args=command.args)
+    given = _given(command, stored, pending)
     raise typer.Exit(go_on(opened, stored.info.run_id, {pending: given}, {}, as_json=command.as_json))

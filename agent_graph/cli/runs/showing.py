@@ -18,7 +18,7 @@ from agent_graph.cli.facts import (
     usage_fact,
 )
 from agent_graph.cli.journals import DEFAULT_JOURNAL, JournalOption, JsonOption, RunArgument, with_journal
-from agent_graph.cli.machine import conversation_data, info_data, plain, write_json
+from agent_graph.cli.machine import conversation_data, info_data, pending_data, plain, write_json
 from agent_graph.cli.runs.listing import STYLES
 from agent_graph.cli.runs.reading import AtOption, Stored, read_run, still_waiting
 from agent_graph.cli.terminal import Terminal, open_terminal, printable
@@ -85,7 +85,7 @@ def _run_data(stored: Stored, waiting: tuple[Pending, ...]) -> dict[str, Any]:
         'output': None if ended is None else ended.output,
         'error': None if ended is None else ended.error,
         'error_type': None if ended is None else ended.error_type,
-        'pending': plain(waiting),
+        'pending': pending_data(waiting),
         **conversation_data(state.messages),
     }
 

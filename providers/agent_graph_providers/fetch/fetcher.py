@@ -123,8 +123,7 @@ class Fetcher:
             trail[-1] = following.url
             if address.scheme == 'https' and following.scheme == 'http':
                 raise Refusal('that address is not encrypted while the one before was; use the final address')
-            local = local and route.local  # a stranger's server does not get to choose a host of ours
-            address = following
+            address, local = following, route.local
 
     async def _ask(self, address: Address, route: Route, patterns: Collection[str] | None) -> Fetched | str:
         """The file, or the address of a redirect."""
@@ -209,7 +208,8 @@ def _check_patterns(patterns: Any) -> None:
 
 def _allowed(entries: Any) -> frozenset[tuple[str, int | None]]:
     wanted = "hosts such as {'files.internal', '10.0.0.5:8000', '[::1]'}"
-    _check('allow', entries, not isinstance(entries, str), wanted)
+    fits = not isinstance(entries, str) and all(isinstance(entry, str) for entry in entries)
+    _check('allow', entries, fits, wanted)
     try:
         return frozenset(map(read_allowed, entries))
     except (ValueError, Refusal) as error:

@@ -28,7 +28,11 @@ _MOST_OF_A_KIND = 2
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The judged addresses of a host, in the order they are tried. `local`: some are of this machine or its networks."""
+    """The judged addresses of a host, in the order they are tried.
+
+    `local`: a redirect from here may lead to hosts of this machine and its networks. It may if the host is such a one
+    itself: a stranger's server does not get to choose among ours.
+    """
 
     addresses: tuple[IPAddress, ...]
     local: bool
@@ -52,11 +56,16 @@ async def find_route(address: Address, rules: Rules, *, local: bool) -> Route:
     """
     _check_form(address, rules)
     host = host_text(address.host)
-    local = local or (host, None) in rules.allow or (host, address.port) in rules.allow
-    if not isinstance(address.host, str):
-        return _judged([address.host], host, local)
-    _check(judge_name(host), host, host, local)
-    return _judged([_read(text, host) for text in await _resolve(host, address.port, rules)], host, local)
+    allowed = local or (host, None) in rules.allow or (host, address.port) in rules.allow
+    if isinstance(address.host, str):
+        _check(judge_name(host), host, host, allowed)
+        found = [_read(text, host) for text in await _resolve(host, address.port, rules)]
+    else:
+        found = [address.host]
+    verdicts = [judge_address(address) for address in found]
+    for one, verdict in zip(found, verdicts, strict=True):
+        _check(verdict, host, host_text(one), allowed)
+    return Route(_some(found), local and any(verdict.reach == 'local' for verdict in verdicts))
 
 
 async def system_resolve(host: str, port: int) -> list[str]:
@@ -105,13 +114,10 @@ def _read(text: str, host: str) -> IPAddress:
         raise Refusal(f'{host} resolves to {text!r}, which is no IP address; check resolve=') from error
 
 
-def _judged(found: list[IPAddress], host: str, local: bool) -> Route:
-    verdicts = [judge_address(address) for address in found]
-    for address, verdict in zip(found, verdicts, strict=True):
-        _check(verdict, host, host_text(address), local)
+def _some(found: list[IPAddress]) -> tuple[IPAddress, ...]:
     plain = list(dict.fromkeys(map(_plain, found)))
-    kept = [[a for a in plain if a.version == version][:_MOST_OF_A_KIND] for version in (4, 6)]
-    return Route(tuple(a for a in plain if a in kept[0] or a in kept[1]), any(v.reach == 'local' for v in verdicts))
+    v4, v6 = ([a for a in plain if a.version == version][:_MOST_OF_A_KIND] for version in (4, 6))
+    return tuple(a for a in plain if a in v4 or a in v6)
 
 
 def _check(verdict: Verdict, host: str, address: str, local: bool) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-__all__ = ['Names', 'connections', 'left', 'open_files', 'port_of', 'settled']
+__all__ = ['Names', 'cancel_everywhere', 'connections', 'open_files', 'port_of', 'settled', 'until']
 
 _watched: list[list[tuple[str, int]]] = []
 _installed = False
@@ -17,7 +17,7 @@ _installed = False
 
 def _audit(event: str, args: tuple[Any, ...]) -> None:
     if event == 'socket.connect' and _watched and isinstance(args[1], tuple):
-        host, port = args[1][0], args[1][1]
+        host, port = cast('tuple[str, int]', args[1][:2])
         _watched[-1].append((host, port))
         if not host.startswith('127.') and host != '::1':
             raise ConnectionRefusedError(111, 'this test connects to nobody out there')
@@ -66,6 +66,27 @@ def open_files() -> int:
     return len(list(Path('/dev/fd').iterdir()))
 
 
-def left() -> set[asyncio.Task[Any]]:
-    """The tasks of the running loop, without the one that asks."""
-    return asyncio.all_tasks() - {t for t in [asyncio.current_task()] if t is not None}
+async def until(true: Callable[[], bool]) -> None:
+    """Wait until something is so; fails if it never is."""
+    for _ in range(200):
+        if true():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError('it does not come to that')
+
+
+async def cancel_everywhere(fetch: Callable[[], Coroutine[Any, Any, object]]) -> int:
+    """Fetch many times, each time cancelled some turns of the loop later; how often it had come to its end before."""
+    ended = 0
+    for turns in range(60):
+        task = asyncio.create_task(fetch())
+        for _ in range(turns):
+            await asyncio.sleep(0 if turns % 2 else 0.0001)
+        task.cancel()
+        try:
+            await task
+            ended += 1
+        except asyncio.CancelledError:
+            assert task.cancelled()
+    await settled()
+    return ended

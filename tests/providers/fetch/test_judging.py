@@ -370,9 +370,11 @@ async def test_the_target_is_plain_ascii(url: str, target: str) -> None:
     assert read_address(url).target == target
 
 
-PUBLIC = ['8.8.8.8', '1.1.1.1', '172.15.255.255', '172.32.0.1', '100.63.0.1', '100.128.0.1', '169.253.1.1', '192.0.1.1']
-PUBLIC += ['126.255.255.255', '128.0.0.1', '223.255.255.255', '11.0.0.1', '192.167.0.1', '198.17.0.1', '198.20.0.1']
-PUBLIC += ['2606:4700::1111', '2a00:1450::5efe:808:808', '2002:808:808::1', '64:ff9b::808:808', '::ffff:8.8.8.8']
+PUBLIC = (
+    '8.8.8.8 1.1.1.1 172.15.255.255 172.32.0.1 100.63.0.1 100.128.0.1 169.253.1.1 192.0.1.1 126.255.255.255 128.0.0.1 '
+    '223.255.255.255 11.0.0.1 192.167.0.1 198.17.0.1 198.20.0.1 2606:4700::1111 2a00:1450::5efe:808:808 2002:808:808::1 '
+    '64:ff9b::808:808 ::ffff:8.8.8.8'
+).split()
 
 
 @pytest.mark.parametrize('address', PUBLIC)
@@ -469,7 +471,7 @@ async def test_where_a_redirect_leads(location: str, url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    'location', ['//', 'http://[', '//[::1', '/\\b.test', '\\\\b.test', 'http:///x', 'file:///x', '//u@b/']
+    'location', ['http://[', '//[::1', '/\\b.test', '\\\\b.test', 'http:///x', 'file:///x', '//u@b/']
 )
 async def test_redirects_that_cannot_be_read(location: str) -> None:
     with pytest.raises(Refusal):
