@@ -10,6 +10,7 @@ from pydantic_graph import End
 
 from agent_graph.agent import Agent, ResumeOptions, RunOptions, capture_run_messages
 from agent_graph.engine.nodes import HandleResponse, ModelRequest, UserPrompt
+from agent_graph.engine.state import RunState
 from agent_graph.errors import (
     AgentGraphError,
     AllModelsFailed,
@@ -165,6 +166,7 @@ __all__ = [
     'RunPaused',
     'RunResult',
     'RunStarted',
+    'RunState',
     'RunStream',
     'SQLiteJournal',
     'SystemMessage',

@@ -13,6 +13,8 @@ from agent_graph_providers.fetch.reasons import Failure
 
 __all__ = ['Exchange', 'Head']
 
+_LONGEST_HEAD = 65_536
+
 
 @dataclass(frozen=True, slots=True)
 class Head:
@@ -38,7 +40,7 @@ class Exchange:
     def __init__(self, channel: Channel, *, timeout: float) -> None:
         self._channel = channel
         self._timeout = timeout
-        self._http = h11.Connection(h11.CLIENT)
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_LONGEST_HEAD)
 
     def ask(self, address: Address, accept: Iterable[str]) -> None:
         """Send the request: no cookies, no credentials, nothing from the environment."""

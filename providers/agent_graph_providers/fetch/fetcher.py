@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ssl import SSLContext
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from agent_graph.errors import ConfigError, FetchFailed, FetchRefused
 from agent_graph_providers.fetch.address import Address, join, read_address, shown
@@ -63,7 +63,7 @@ class Fetcher:
     allow: Collection[str] = frozenset()
     allow_private: bool = False
     media_types: Collection[str] | None = None
-    resolve: Resolve = system_resolve
+    resolve: Resolve | None = None
     tls: SSLContext | None = None
     max_files: int = 100
     max_total_bytes: int = 100_000_000
@@ -80,8 +80,14 @@ class Fetcher:
         private: object = self.allow_private
         _check('allow_private', private, private is True or private is False, 'True or False')
         _check('schemes', self.schemes, _SCHEMES.issuperset(self.schemes), "'http', 'https' or both")
+        _check('ports', self.ports, self.ports is None or _are_ports(self.ports), 'port numbers such as {80, 443}')
         _check_patterns(self.media_types)
-        rules = Rules(self.schemes, self.ports, _allowed(self.allow), self.resolve, self.connect_timeout)
+        allow = _allowed(self.allow)
+        for name in ('schemes', 'ports', 'allow', 'media_types'):  # so that it stays as it was checked, and hashable
+            value = getattr(self, name)
+            object.__setattr__(self, name, value if value is None else frozenset(value))
+        resolve = self.resolve or system_resolve
+        rules = Rules(self.schemes, self.ports, allow, resolve, self.connect_timeout)
         object.__setattr__(self, '_rules', rules)
 
     async def fetch(
@@ -134,7 +140,7 @@ class Fetcher:
                 name = str(address.host)
                 await channel.secure(self.tls or _tls(), name, timeout=self.connect_timeout)
             exchange = Exchange(channel, timeout=self.read_timeout)
-            exchange.ask(address, patterns or ())
+            exchange.ask(address, sorted(patterns or ()))
             head = await exchange.head()
             location = head.all('location')
             if head.status in _REDIRECTS and location:
@@ -177,7 +183,7 @@ async def fetch(
         total_timeout=timeout,
         allow_private=allow_private,
         media_types=media_types,
-        resolve=resolve or system_resolve,
+        resolve=resolve,
     )
     return await fetcher.fetch(url)
 
@@ -218,6 +224,12 @@ def _allowed(entries: Any) -> frozenset[tuple[str, int | None]]:
 
 def _is_number(value: object, *kinds: type) -> bool:
     return isinstance(value, kinds) and not isinstance(value, bool)
+
+
+def _are_ports(value: object) -> bool:
+    if isinstance(value, (str, bytes)) or not isinstance(value, Collection):
+        return False
+    return all(_is_number(port, int) and 1 <= cast(int, port) <= 65535 for port in cast('Collection[object]', value))
 
 
 def _check(name: str, value: object, fits: bool, wanted: str) -> None:

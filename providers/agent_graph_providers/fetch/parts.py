@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
 from agent_graph.errors import FetchRefused, MessageError
-from agent_graph.messages import AssistantMessage, FilePart, Message, ToolMessage, UserMessage
+from agent_graph.messages import AssistantMessage, FilePart, Message, ToolMessage, ToolReturnPart, UserMessage
 from agent_graph_providers.fetch.address import shown
 from agent_graph_providers.fetch.data_url import is_data_url, read_data_url
 from agent_graph_providers.fetch.fetcher import Fetched, Fetcher
@@ -51,15 +51,13 @@ async def with_bytes(
     once about each that has an address. An address is fetched once, however often it is there. What needs no change is the
     same object as before, the list itself included. Raises what `file_bytes` raises, and then nothing goes on.
     """
-    keys: dict[int, tuple[FilePart, _Key]] = {}
-    for message in messages:
-        for part in _files(message, answers):
-            if part.url is not None and id(part) not in keys and wanted(part):
-                keys[id(part)] = part, _key(part.url, part)
+    # By identity: a part is in one place or in several, and it is that very one which is replaced.
+    parts = {id(part): part for message in messages for part in _files(message, answers)}
+    keys = {ident: _key(p.url, p) for ident, p in parts.items() if p.url is not None and wanted(p)}
     if not keys:
         return messages
-    files = await _get_all(list(dict.fromkeys(key for _, key in keys.values())), fetcher)
-    filled = {ident: _filled(part, files[key]) for ident, (part, key) in keys.items()}
+    files = await _get_all(list(dict.fromkeys(keys.values())), fetcher)
+    filled = {ident: _filled(parts[ident], files[key]) for ident, key in keys.items()}
     return [_swapped(message, filled, answers) for message in messages]
 
 
@@ -83,16 +81,19 @@ def _swapped(message: Message, filled: Mapping[int, FilePart], answers: bool) ->
             found = _each(content, filled)
             return message if found is content else replace(message, content=found)
         case ToolMessage(parts=parts):
-            extras = [_each(part.extra_content, filled) for part in parts]
-            if all(extra is part.extra_content for extra, part in zip(extras, parts, strict=True)):
-                return message
-            pairs = zip(parts, extras, strict=True)
-            return replace(message, parts=[replace(part, extra_content=extra) for part, extra in pairs])
+            swapped = tuple(_swapped_return(part, filled) for part in parts)
+            same = all(a is b for a, b in zip(swapped, parts, strict=True))
+            return message if same else replace(message, parts=swapped)
         case AssistantMessage(parts=parts) if answers:
             kept = _each(parts, filled)
             return message if kept is parts else replace(message, parts=kept)
         case _:
             return message
+
+
+def _swapped_return(part: ToolReturnPart, filled: Mapping[int, FilePart]) -> ToolReturnPart:
+    found = _each(part.extra_content, filled)
+    return part if found is part.extra_content else replace(part, extra_content=tuple(found))
 
 
 def _each(items: Sequence[T], filled: Mapping[int, Any]) -> Sequence[T]:

@@ -4,6 +4,7 @@ the first request."""
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +40,9 @@ class Site:
     `name` is the prefix in `"name:model"`. `provider` is its name in the genai-prices data where that differs. `base_url`
     is where it is, `base_url_env` the variable that says otherwise; without either, `base_url=` has to be passed.
     `key_env` is the variable that holds the key; `key_optional` providers are asked without one when it is not set.
+    `locate` finds the address where it depends on something else, such as a region; it raises `ConfigError`. `secrets` are
+    others than the key that no error may show.
+    `other_key_envs` are looked at, in order, where `key_env` is not set.
     """
 
     name: str
@@ -47,6 +51,9 @@ class Site:
     provider: str = ''
     base_url_env: str | None = None
     key_optional: bool = False
+    locate: Callable[[], str] | None = None
+    secrets: Callable[[], Iterable[str]] | None = None
+    other_key_envs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +73,10 @@ class Access:
     def asked(self, *, key: str | None = None) -> Asked:
         """Who is asked, for the errors of one request. Raises `ConfigError` like `address` and `key`."""
         secret = self.key() if key is None else key
-        return Asked(self.provider, self.name, self.address(), self.site.key_env, secret)
+        asked = Asked(self.provider, self.name, self.address(), self.site.key_env, secret)
+        if self.site.secrets is not None:
+            asked.hide_also(self.site.secrets)
+        return asked
 
     def shown_address(self) -> str:
         """The base URL without credentials and query; `''` while there is none."""
@@ -79,6 +89,8 @@ class Access:
         """The base URL, without a slash at its end. Raises `ConfigError` if there is none, or if it is no URL."""
         site = self.site
         url = self.base_url or (os.environ.get(site.base_url_env, '') if site.base_url_env else '') or site.base_url
+        if not url and site.locate is not None:
+            url = site.locate()
         if not url:
             raise ConfigError(f'{site.name} has no address; set {site.base_url_env} or pass base_url=')
         if not url.startswith(('http://', 'https://')):
@@ -93,7 +105,7 @@ class Access:
         if self.api_key is not None:
             key, source = Key(self.api_key.get_secret_value().strip()), 'api_key='
         else:
-            key, source = Key((os.environ.get(site.key_env, '') if site.key_env else '').strip()), site.key_env
+            key, source = _key_set(site)
         if not key and (site.key_optional or site.key_env is None):
             return Key()
         if not key:
@@ -103,6 +115,15 @@ class Access:
                 f'the key for {site.name} holds characters no HTTP header can; check {source} for quotes and line breaks'
             )
         return key
+
+
+def _key_set(site: Site) -> tuple[Key, str | None]:
+    """The key in the first of the site's variables that holds one, and that variable."""
+    names = (site.key_env, *site.other_key_envs) if site.key_env else ()
+    for name in names:
+        if key := os.environ.get(name, '').strip():
+            return Key(key), name
+    return Key(), site.key_env
 
 
 def own_settings(settings: ModelSettings | None) -> dict[str, Any]:

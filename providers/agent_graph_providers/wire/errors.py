@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlsplit, urlunsplit
 
 from agent_graph.errors import ModelError, ModelHTTPError, ModelProtocolError, ModelTimeout, ModelUnreachable
 from agent_graph_providers.wire.jsontext import decode, encode
+from agent_graph_providers.wire.waiting import wait_in, wait_told
 
 if TYPE_CHECKING:
     from agent_graph_providers.wire.reading import Response
@@ -33,6 +36,8 @@ def shown_url(url: str) -> str:
         return '(an address that cannot be read)'
 
 
+_STATUS_NAME = re.compile(r'[A-Z]+(?:_[A-Z]+)*')
+
 _SHORTEST_KEY = 8
 """Keys are longer; replacing a stand-in such as `x` would only garble what a server says."""
 
@@ -40,7 +45,7 @@ _SHORTEST_KEY = 8
 class Asked:
     """Who was asked, for the errors of one request; `secret` is what must not be shown."""
 
-    __slots__ = ('_secret', 'key_env', 'model', 'provider', 'url')
+    __slots__ = ('_more', '_secret', 'key_env', 'model', 'provider', 'url')
 
     def __init__(self, provider: str, model: str, url: str, key_env: str | None, secret: str) -> None:
         self.provider = provider
@@ -48,6 +53,11 @@ class Asked:
         self.url = shown_url(url)
         self.key_env = key_env
         self._secret = secret if len(secret) >= _SHORTEST_KEY else ''
+        self._more: Callable[[], Iterable[str]] = tuple
+
+    def hide_also(self, secrets: Callable[[], Iterable[str]]) -> None:
+        """Hide these as well, as they are when there is something to hide: session tokens come and go."""
+        self._more = secrets
 
     def translate(self, error: Exception, *, answering: bool) -> ModelError | None:
         """The error of a request as ours; `None` for one that is not about the server.
@@ -80,12 +90,21 @@ class Asked:
             ModelProtocolError, f'the answer from {self.url} cannot be read: {reason}; it begins {begin!r}'
         )
 
-    def refused(self, body: Any, *, status: int = 0, retry_after: float | None = None) -> ModelHTTPError:
-        """An error the server told, whatever form it has; `status` 0 takes the one the body names."""
-        if self._secret and self._secret in str(body):
+    def refused(
+        self, body: Any, *, status: int = 0, retry_after: float | None = None, kind: str | None = None
+    ) -> ModelHTTPError:
+        """An error the server told, whatever form it has.
+
+        `status` 0 takes the one the body names; `kind` is the error's type where the body does not name it.
+        """
+        if (text := str(body)) != self.hide(text):
             body = decode(self.hide(encode(body).decode()).encode())
         error = _error_object(body)
-        code, kind = error.get('code'), error.get('type')
+        code, kind = error.get('code'), error.get('type', kind)
+        if kind is None and isinstance(name := error.get('status'), str) and _STATUS_NAME.fullmatch(name):
+            kind = name  # as Google's servers name the kind of an error: `RESOURCE_EXHAUSTED`
+        if '__type' in error:  # as Amazon's servers write it: `com.amazon.coral.service#ThrottlingException`
+            kind = str(error['__type']).rpartition('#')[2]
         status = status or _status_in(error)
         text = _message(error) or (body if isinstance(body, str) else '') or 'no reason given'
         hint = f'; check {self.key_env}' if status in (401, 403) and self.key_env else ''
@@ -98,12 +117,16 @@ class Asked:
             code=str(code) if code is not None else None,
             type=str(kind) if kind is not None else None,
             body=body,
-            retry_after=retry_after,
+            retry_after=retry_after if retry_after is not None else wait_in(body),
         )
 
     def hide(self, text: str) -> str:
         """The text without the key, should a server have quoted it."""
-        return text.replace(self._secret, '***') if self._secret else text
+        if self._secret:
+            text = text.replace(self._secret, '***')
+        for secret in self._more():
+            text = text.replace(secret, '***')
+        return text
 
     async def status(self, response: Response) -> ModelHTTPError:
         """The error of an answer whose status is one; its body is read."""
@@ -112,7 +135,10 @@ class Asked:
             body: Any = decode(raw)
         except ValueError:
             body = raw.decode('utf-8', 'replace').strip()
-        return self.refused(body, status=response.status_code, retry_after=_retry_after(response.headers))
+        # Amazon's servers name the type in a header, before an address: `ValidationException:http://...`.
+        kind = response.headers.get('x-amzn-errortype', '').partition(':')[0] or None
+        wait = wait_told(response.headers, time.time(), response.status_code)
+        return self.refused(body, status=response.status_code, retry_after=wait, kind=kind)
 
     def _made(self, kind: Callable[..., T], what: str, error: Exception, remedy: str) -> T:
         return self._said(kind, f'{what} ({_reason(error)}); {remedy}')
@@ -122,6 +148,8 @@ class Asked:
 
 
 def _error_object(body: Any) -> Mapping[str, Any]:
+    if isinstance(body, list) and body:
+        return _error_object(cast(list[Any], body)[0])  # where a stream would have been an array, so is its error
     if not isinstance(body, Mapping):
         return {}
     fields = cast(Mapping[str, Any], body)
@@ -132,7 +160,7 @@ def _error_object(body: Any) -> Mapping[str, Any]:
 
 
 def _message(error: Mapping[str, Any]) -> str:
-    for key in ('message', 'detail', 'msg', 'title'):
+    for key in ('message', 'detail', 'msg', 'title', 'Message'):
         value = error.get(key)
         if value:
             return value if isinstance(value, str) else repr(value)
@@ -148,26 +176,6 @@ def _status_in(error: Mapping[str, Any]) -> int:
         if isinstance(value, int) and 400 <= value <= 599:
             return value
     return 0
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait, from `retry-after-ms` or `retry-after` (seconds or a date)."""
-    for name, unit in (('retry-after-ms', 1000.0), ('retry-after', 1.0)):
-        value = headers.get(name)
-        if value is None:
-            continue
-        try:
-            return max(float(value) / unit, 0.0)
-        except ValueError:
-            pass
-        from email.utils import parsedate_to_datetime
-        from time import time
-
-        try:
-            return max(parsedate_to_datetime(value).timestamp() - time(), 0.0)
-        except ValueError:
-            continue
-    return None
 
 
 def _reason(error: Exception) -> str:

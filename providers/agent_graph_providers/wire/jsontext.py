@@ -19,7 +19,18 @@ from agent_graph.text import clean_json, clean_text
 __all__ = ['STREAMED', 'Halves', 'decode', 'decode_piece', 'encode', 'encoded']
 
 STREAMED = frozenset(
-    {'content', 'text', 'thinking', 'reasoning', 'reasoning_content', 'refusal', 'arguments', 'summary'}
+    {
+        'content',
+        'text',
+        'thinking',
+        'reasoning',
+        'reasoning_content',
+        'refusal',
+        'arguments',
+        'summary',
+        'delta',
+        'partial_json',
+    }
 )
 """Fields that a stream sends in pieces."""
 
@@ -48,8 +59,8 @@ def encode(value: Any) -> bytes:
         return to_json(clean_json(value), inf_nan_mode='null')
 
 
-def encoded(body: dict[str, Any]) -> bytes:
-    """A request body as JSON. Raises `MessageError` for what has no JSON form."""
+def encoded(body: Any) -> bytes:
+    """A request body, or a piece of one, as JSON. Raises `MessageError` for what has no JSON form."""
     try:
         return encode(body)
     except ValueError as error:

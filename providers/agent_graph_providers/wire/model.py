@@ -16,6 +16,7 @@ from agent_graph.model import ModelSettings, RequestInfo, ResponseBuilder, ToolD
 from agent_graph_providers.wire.access import Access, Hidden, Site, own_settings
 from agent_graph_providers.wire.asking import ask
 from agent_graph_providers.wire.clients import Clients
+from agent_graph_providers.wire.counting import Count, Counting
 from agent_graph_providers.wire.errors import Asked, shown_url
 from agent_graph_providers.wire.files import files_of
 from agent_graph_providers.wire.framing import Framings
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from agent_graph_providers.fetch import Fetcher
 
-__all__ = ['Going', 'HttpModel', 'Question', 'Sent', 'Wire']
+__all__ = ['Going', 'HttpModel', 'Question', 'Sent', 'Wire', 'joined', 'merged', 'with_extra']
 
 A = TypeVar('A', bound='Going', covariant=True)
 
@@ -49,13 +50,17 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """One request as it is sent: `path` is appended to the base URL. `wait` seconds are waited before."""
+    """One request as it is sent: `path` is appended to the base URL. `wait` seconds are waited before.
+
+    `framings` replace the wire's for this one's answer, where a type of content means another thing in a stream.
+    """
 
     path: str
     body: dict[str, Any] | None
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     method: str = 'POST'
     wait: float = 0.0
+    framings: Framings | None = None
 
 
 class Going(Answer, Protocol):
@@ -169,12 +174,8 @@ class HttpModel:
 
     async def respond(self, messages: Sequence[Message], info: RequestInfo, out: ResponseBuilder) -> None:
         """Ask once: as a stream when somebody watches, else plainly; the parts are the same either way."""
-        settings = info.settings
-        if self._settings:
-            settings = cast(ModelSettings, {**self._settings, **settings})
-        memory = memory_of(info.scratch, self, self._offers, self._wire.map_message)
-        messages = await files_of(info.scratch, self).fetched(messages, self._wire.wants_bytes, self._fetcher)
-        question = Question(self.name, messages, info, settings, memory, out.watched)
+        question = await self._question(messages, info, stream=out.watched)
+        settings = question.settings
         sent: Sent | None = self._wire.request(question)
         out.provider_name = self.provider
         key = self._access.key()
@@ -182,17 +183,41 @@ class HttpModel:
         answer = self._wire.answer(question, out, asked)
         http = await self._clients.get()
         while sent is not None:
-            await ask(partial(self._send, http, sent, key, settings), answer, asked, settings, self._wire.framings)
+            framings = sent.framings or self._wire.framings
+            await ask(partial(self._send, http, sent, key, settings), answer, asked, settings, framings)
             sent = answer.following()
+
+    async def count_tokens(self, messages: Sequence[Message], info: RequestInfo) -> int | None:
+        """The input tokens of a request as the provider counts them, without an answer; `None` where it does not."""
+        wire = self._wire
+        if not self.capabilities.count_tokens or not isinstance(wire, Counting):
+            return None
+        question = await self._question(messages, info, stream=False)
+        sent, key = wire.count_request(question), self._access.key()
+        asked = self._access.asked(key=key)
+        count = Count(wire, asked)
+        # What a user adds to requests is not part of this one, whose body has another form.
+        settings = cast(ModelSettings, {k: v for k, v in question.settings.items() if k != 'extra_body'})
+        http = await self._clients.get()
+        await ask(partial(self._send, http, sent, key, settings), count, asked, settings)
+        return count.tokens
+
+    async def _question(self, messages: Sequence[Message], info: RequestInfo, *, stream: bool) -> Question:
+        settings = info.settings
+        if self._settings:
+            settings = cast(ModelSettings, {**self._settings, **settings})
+        memory = memory_of(info.scratch, self, self._offers, self._wire.map_message)
+        messages = await files_of(info.scratch, self).fetched(messages, self._wire.wants_bytes, self._fetcher)
+        return Question(self.name, messages, info, settings, memory, stream)
 
     async def _send(self, http: Http, sent: Sent, key: str, settings: ModelSettings) -> Response:
         if sent.wait:
             import asyncio
 
             await asyncio.sleep(sent.wait)
-        url = self._access.address() + sent.path
-        content = None if sent.body is None else encoded({**sent.body, **(settings.get('extra_body') or {})})
-        headers = Hidden({'content-type': 'application/json', **sent.headers, **(settings.get('extra_headers') or {})})
+        url = joined(self._access.address(), sent.path)
+        content = None if sent.body is None else encoded(merged(sent.body, settings.get('extra_body')))
+        headers = with_extra({'content-type': 'application/json', **sent.headers}, settings.get('extra_headers'))
         headers.update(await self._wire.authorise(url, key, content or b''))
         return await http.send(sent.method, url, headers=headers, content=content, settings=settings)
 
@@ -203,3 +228,34 @@ class HttpModel:
                 f'the http_client given for {self.name!r} is closed; keep it open while the model is used'
             )
         return Http(given)
+
+
+def joined(address: str, path: str) -> str:
+    """The URL of a path. Addresses are given with and without the version that begins a path: it is in the URL once."""
+    version = path[: path.find('/', 1)]
+    again = version[:2] == '/v' and version[2:3].isdigit() and address.endswith(version)
+    return address + (path[len(version) :] if again else path)
+
+
+def with_extra(headers: Mapping[str, str], extra: Mapping[str, str] | None) -> Hidden:
+    """The headers with a user's in them: they replace ours, but lists of betas (`...-beta`) are put together."""
+    out = Hidden(headers)
+    ours = {name.lower(): name for name in headers} if extra else {}
+    for name, value in (extra or {}).items():
+        before = out.pop(ours.get(name.lower(), name), None)
+        if before is not None and name.lower().endswith('-beta'):
+            value = ','.join(dict.fromkeys(beta.strip() for beta in f'{before},{value}'.split(',')))
+        out[name] = value
+    return out
+
+
+def merged(body: dict[str, Any], extra: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The body with `extra` in it: objects are merged field by field, everything else is replaced."""
+    if not extra:
+        return body
+    out = dict(body)
+    for key, value in extra.items():
+        before = out.get(key)
+        both = isinstance(before, dict) and isinstance(value, Mapping)
+        out[key] = merged(cast(dict[str, Any], before), cast(Mapping[str, Any], value)) if both else value
+    return out

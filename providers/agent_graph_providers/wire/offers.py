@@ -26,7 +26,7 @@ MapMessage: TypeAlias = Callable[[Message, Mapping[str, str]], list[dict[str, An
 """`(message, tools' own names -> names as sent where they differ)` -> the list entries it takes. Pure."""
 
 _MOST_OFFERS = 16
-_FINE_NAME = re.compile(r'[a-zA-Z0-9_-]{1,64}')
+_ANY_START = '[A-Za-z0-9_-]'
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,13 @@ class Offer:
 
 
 class Offers:
-    """The wire forms of tools, made on first use by `map_tool`."""
+    """The wire forms of tools, made on first use by `map_tool`. `start`: what a name may begin with, a character class."""
 
-    __slots__ = ('_made', '_map_tool')
+    __slots__ = ('_made', '_map_tool', '_start')
 
-    def __init__(self, map_tool: MapTool) -> None:
+    def __init__(self, map_tool: MapTool, *, start: str = _ANY_START) -> None:
         self._map_tool = map_tool
+        self._start = start
         self._made: dict[int, Offer] = {}
 
     def of(self, tools: tuple[ToolDefinition, ...]) -> Offer:
@@ -65,8 +66,14 @@ class Offers:
             offer = self._made[id(tools)] = self._make(tools)
         return offer
 
+    def unknown(self, name: str) -> str | None:
+        """The name under which a call to something that is no tool (any more) goes back; `None` if its own will do."""
+        if re.fullmatch(f'{self._start}[A-Za-z0-9_-]{{0,63}}', name):
+            return None
+        return wire_names([name], start=self._start)[name] if name.strip() else 'unnamed'
+
     def _make(self, tools: tuple[ToolDefinition, ...]) -> Offer:
-        sent = wire_names([t.name for t in tools])
+        sent = wire_names([t.name for t in tools], start=self._start)
         names = {name: wire for name, wire in sent.items() if name != wire}
         wire = [self._map_tool(t, sent[t.name]) for t in tools]
         return Offer(tools, wire, names, {wire: name for name, wire in names.items()}, frozenset(sent.values()))
@@ -115,14 +122,11 @@ class Memory:
     def _mapped(self, message: Message) -> list[dict[str, Any]]:
         if isinstance(message, AssistantMessage):
             for part in message.parts:
-                if isinstance(part, ToolCallPart) and not _FINE_NAME.fullmatch(part.tool_name):
-                    self._name_unknown(part.tool_name)
+                if isinstance(part, ToolCallPart) and part.tool_name not in self._names:
+                    sent = self._offers.unknown(part.tool_name)
+                    if sent is not None:
+                        self._names[part.tool_name] = sent
         return self._map(message, self._names)
-
-    def _name_unknown(self, name: str) -> None:
-        """A call to something that is no tool (any more) goes back under a name the server takes."""
-        if name not in self._names:
-            self._names[name] = wire_names([name])[name] if name.strip() else 'unnamed'
 
 
 def memory_of(scratch: dict[Any, Any], owner: object, offers: Offers, map_message: MapMessage) -> Memory:

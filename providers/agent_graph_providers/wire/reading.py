@@ -105,7 +105,11 @@ class _Stream:
 
     async def read(self, framing: Framing, pieces: AsyncGenerator[bytes]) -> None:
         async for piece in pieces:
-            if events := framing.feed(piece):
+            try:
+                events = framing.feed(piece)
+            except ValueError as error:  # what frames the events is damaged
+                raise self._asked.unreadable(str(error), piece) from error
+            if events:
                 if self._watch is not None:
                     self._watch.alive()  # comments keep a connection alive, not an answer
                 if await self.take(events):
