@@ -23,6 +23,7 @@ from benchmarks.gates import BURST_LIMIT, GATES
 from benchmarks.processes import ROOT, Engine, cold_import, environment, running_engines, running_server
 from benchmarks.rows import BURST, IDEAL_SECONDS, ROWS
 from benchmarks.table import table
+from benchmarks.wires import LIMITS
 
 MODULES = [f'benchmarks.adapters.{name}' for name in ('floor_http', 'floor_openai', 'agent_graph_')]
 OURS = 'agent_graph'
@@ -147,6 +148,35 @@ def journals(bench: Bench) -> None:
     bench.show(f'{BURST:,} runs of 1 tool at once, journaled, wall ms', columns, [(f'in {bench.disk}', best)])
 
 
+def wires(bench: Bench) -> None:
+    """What the mapping of each protocol costs above its transport, beside the vendor's SDK, and in memory."""
+    done = subprocess.run(
+        [sys.executable, '-m', 'benchmarks.wires'],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=environment(),
+        check=False,
+    )
+    if done.returncode:
+        bench.problems.append(f'the wire protocols: {done.stderr.strip().splitlines()[-1]}')
+        return
+    found: dict[str, Any] = json.loads(done.stdout)
+    for what, limit in LIMITS.items():
+        lines: Lines = [
+            (wire, row[what] | {'above': row[what]['ours'] - row[what]['transport']}) for wire, row in found.items()
+        ]
+        bench.show(
+            f'exact calls of {what} (at most {limit:,} above the transport)',
+            ['transport', 'ours', 'SDK', 'above'],
+            lines,
+        )
+        bench.missed += [f'{wire}, {what}' for wire, cells in lines if cells['above'] > limit]
+    bench.show(
+        'a 50 MB stream, MB of memory at its peak', ['MB'], [(wire, {'MB': row['MB']}) for wire, row in found.items()]
+    )
+
+
 def judge(bench: Bench, counted: dict[str, int], burst: float | None) -> None:
     """Every gate, what was found, and whether it holds."""
     verdicts = [
@@ -201,6 +231,7 @@ def main(argv: list[str] | None = None) -> int:
         imports(bench)
         burst = bursts(bench)
         journals(bench)
+        wires(bench)
         judge(bench, counted, burst)
     for problem in bench.problems:
         print(f'\nnot measured: {problem}')
