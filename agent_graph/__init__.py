@@ -10,7 +10,7 @@ from pydantic_graph import End
 
 from agent_graph.agent import Agent, ResumeOptions, RunOptions, capture_run_messages
 from agent_graph.engine.nodes import HandleResponse, ModelRequest, UserPrompt
-from agent_graph.engine.state import RunState
+from agent_graph.engine.state import GraphPosition, RunState
 from agent_graph.errors import (
     AgentGraphError,
     AllModelsFailed,
@@ -90,7 +90,16 @@ from agent_graph.runner import AgentRun, GraphRun, RunResult
 from agent_graph.streaming import RunStream
 from agent_graph.tools import Retry, RunContext, Tool, ToolReturn, tool
 from agent_graph.usage import Usage, UsageLimits
-from agent_graph.workflow import GraphContext, GraphNode, GraphResult, resume_graph, run_graph
+from agent_graph.workflow import (
+    GraphContext,
+    GraphNode,
+    GraphResult,
+    cancel_graph,
+    fork_graph,
+    replay_graph,
+    resume_graph,
+    run_graph,
+)
 
 __all__ = [
     'Agent',
@@ -119,6 +128,7 @@ __all__ = [
     'GraphContext',
     'GraphError',
     'GraphNode',
+    'GraphPosition',
     'GraphResult',
     'GraphRun',
     'HandleResponse',
@@ -194,7 +204,10 @@ __all__ = [
     'UsageLimits',
     'UserMessage',
     'UserPrompt',
+    'cancel_graph',
     'capture_run_messages',
+    'fork_graph',
+    'replay_graph',
     'resume_graph',
     'run_graph',
     'tool',

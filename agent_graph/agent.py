@@ -13,8 +13,8 @@ from typing_extensions import TypedDict, TypeVar, Unpack
 
 from agent_graph.engine.channel import EventQueue
 from agent_graph.engine.plan import EndStrategy, Instructions, OnPending, Plan
-from agent_graph.engine.start import Order, captured, look_inside, open_run, reopen_run
-from agent_graph.engine.state import fold
+from agent_graph.engine.start import Change, Order, captured, look_inside, open_run, reopen_run
+from agent_graph.engine.state import RunState, fold
 from agent_graph.engine.stream import EventReader
 from agent_graph.errors import ConfigError, JournalError, RunExists
 from agent_graph.journal import Journal, Record
@@ -55,7 +55,7 @@ OutputType: TypeAlias = (
 """See `agent_graph.output` for what may stand here."""
 
 
-OnChange: TypeAlias = Literal['refuse', 'continue'] | Callable[[list[str]], bool]
+OnChange: TypeAlias = Literal['refuse', 'continue'] | Callable[[list[str]], Any] | Callable[[list[str], RunState], Any]
 """What to do when an agent is not what it was when a run of it stopped."""
 
 
@@ -286,7 +286,9 @@ class Agent(Generic[Deps, Output]):
         to `ToolApproved`, `ToolDenied`, `Answer` or `ToolReturn`; what is not answered goes on waiting. A run that has
         ended gives its result, and one that still waits its `pending`, without any effect. Limits, usage and id are those
         of the same run. When the agent's tools or output have changed since, `on_change` decides: `'refuse'` names what
-        changed, `'continue'` goes on, and a function `(changes) -> bool` is asked.
+        changed, `'continue'` goes on, and a function `(changes, state)` migrates: it is given what changed and a copy of
+        the `RunState`, whose `messages`, `metadata` and `limits` it may change, and returns that state, or `True`; for
+        anything else the run is refused. The change is recorded, and the run is the new agent's from then on.
 
         Raises `UnknownRun`, `RunLocked` while another process drives it, `AnswerError` for an answer in doubt, and
         `ConfigError` for a changed agent or one without a journal.
@@ -356,7 +358,7 @@ class Agent(Generic[Deps, Output]):
 
         records = await self._durable_journal().load(run) if isinstance(run, str) else run
         order = self._order(deps=deps, model=_NoModel(), output_type=output_type)
-        opened = replay_run(order, records, run if isinstance(run, str) else 'replay', on_change)
+        opened = replay_run(order, records, run if isinstance(run, str) else None, on_change)
         walk: AgentRun[Output] = AgentRun(*opened)
         await follow_recording(walk.to_end(), cast('ReplayEffects', walk.ctx.deps.effects))
         return walk.finished()
@@ -531,11 +533,11 @@ class Agent(Generic[Deps, Output]):
         order.queue = queue
         state = fold(run_id, await journal.load(run_id))
         await look_inside(state, journal)
-        if state.ended is None:
-            await check_change(state, order.plan, on_change)
+        entry = await check_change(state, order.plan, on_change) if state.ended is None else None
         if answers is not None:
-            await record_answers(state, order.plan, journal, answers)
-        start, ctx = await reopen_run(order, run_id, journal)
+            await record_answers(state, order.plan, journal, answers, entry)
+        change = Change(entry, state.messages) if entry is not None else None
+        start, ctx = await reopen_run(order, run_id, journal, change=change)
         return self._as_run(start, ctx)
 
     def _as_run(self, start: Any, ctx: Any) -> AgentRun[Output]:

@@ -263,7 +263,9 @@ class ResponseBuilder:
     @property
     def progress(self) -> tuple[int, int]:
         """Another value as soon as something more has come; for whoever has to notice that nothing comes."""
-        return len(self._parts), sum([len(p.pieces) + bool(p.signature) for p in self._parts if p.kind == 'open'])
+        open_parts = [p for p in self._parts if p.kind == 'open']
+        pieces = [len(p.blocks) * _MOST_PIECES + len(p.pieces) + bool(p.signature) for p in open_parts]
+        return len(self._parts), sum(pieces)
 
     async def text(self, delta: str, *, key: Hashable = 'text', details: dict[str, JsonValue] | None = None) -> None:
         """Append visible text; `key` tells text blocks apart where a protocol numbers them."""
@@ -280,6 +282,25 @@ class ResponseBuilder:
             part.citations += (citation,)
         elif isinstance(part, TextPart):
             self._parts[index] = replace(part, citations=(*part.citations, citation))
+
+    def amend(
+        self,
+        kind: Literal['text', 'thinking', 'tool_call'],
+        key: Hashable,
+        *,
+        details: dict[str, JsonValue] | None = None,
+        signature: str | None = None,
+        citations: tuple[Citation, ...] = (),
+    ) -> None:
+        """Set what is known only when the part `key` is whole, be it open or closed; what was set before is replaced."""
+        index = self._by_key[kind, key]
+        part = self._parts[index]
+        if isinstance(part, _Open):
+            part.details, part.signature, part.citations = details, signature, citations
+        elif isinstance(part, TextPart):
+            self._parts[index] = replace(part, provider_details=details, citations=citations)
+        elif isinstance(part, ThinkingPart):
+            self._parts[index] = replace(part, provider_details=details, signature=signature)
 
     async def thinking(
         self,

@@ -15,7 +15,7 @@ from agent_graph.model import Model
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ['GROUP', 'infer_model']
+__all__ = ['GROUP', 'infer_model', 'installed']
 
 GROUP = 'agent_graph.providers'
 """The entry point group."""
@@ -30,16 +30,21 @@ def infer_model(name: str) -> Model:
     provider, colon, model_name = name.partition(':')
     if not colon or not provider:  # an empty model name is the provider's business: `local:` means its default
         raise ConfigError(f'{name!r} is no model name; write provider:name, such as "openai:gpt-5-mini"')
-    import sys
-
-    installed = _installed(tuple(sys.path))
-    entry = installed.get(provider)
+    found = installed()
+    entry = found.get(provider)
     if entry is None:
-        raise ConfigError(_not_installed(provider, name, installed))
+        raise ConfigError(_not_installed(provider, name, found))
     model = _made(entry, name, model_name)
     if not isinstance(model, Model):
         raise ConfigError(f'the provider {provider!r} ({entry.value}) made {model!r} for {name!r}, which is no Model')
     return model
+
+
+def installed() -> dict[str, EntryPoint]:
+    """The providers on the Python path by the prefix they serve. Nothing of them is imported."""
+    import sys
+
+    return _installed(tuple(sys.path))
 
 
 @lru_cache(maxsize=8)
@@ -75,13 +80,13 @@ def _lacking(entry: EntryPoint, name: str, error: ModuleNotFoundError) -> str:
     return f'the provider {entry.name!r} of {name!r} needs the module {error.name!r}, which is not installed; {remedy}'
 
 
-def _not_installed(provider: str, name: str, installed: dict[str, EntryPoint]) -> str:
+def _not_installed(provider: str, name: str, found: dict[str, EntryPoint]) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(provider, installed, n=1)
+    near = get_close_matches(provider, found, n=1)
     hint = f'did you mean {near[0]!r}? ' if near else ''
-    known = ', '.join(sorted(installed)) or 'none'
-    remedy = _remedy(provider, list(installed.values()))
+    known = ', '.join(sorted(found)) or 'none'
+    remedy = _remedy(provider, list(found.values()))
     return f'no provider {provider!r} (of {name!r}) is installed; {hint}Installed: {known}. To add one, {remedy}'
 
 

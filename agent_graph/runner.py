@@ -224,7 +224,7 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
                     f'run {self.run_id} waits inside a tool of run {owner.run_id}, which has no journal to wait in; give the '
                     'outer agent a journal, or resume the inner run by itself'
                 )
-            raise PauseSignal(result.pending)
+            raise PauseSignal(deps.around.all_waits(result.pending))
         return result
 
     async def next(self, node: AgentNode | None = None) -> AgentNode | End[FinalResult]:
@@ -239,9 +239,11 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
         if edges is None or deps.state.ended is not None:
             raise self._refusal(current)
         walked, deps.walked = deps.walked, None
-        mine = deps.driver is None
+        mine, beside = deps.driver is None, None
         if mine:
             deps.driver = asyncio.current_task()
+            if deps.around is not None:
+                beside = deps.around.begin()
         elif not deps.driven:
             raise ConfigError(f'a node of run {deps.run_id} is being run already; wait for it before running another')
         try:
@@ -268,6 +270,8 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
         finally:
             if mine:
                 deps.driver = None
+            if beside is not None and deps.around is not None:
+                deps.around.leave(beside)
         self.next_node = made
         self._shown = False
         return made
@@ -279,6 +283,20 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
 
     async def to_end(self) -> FinalResult:
         """Run what is left and return the end's data; with `drain()` asked for, stop before the next node."""
+        deps = self.ctx.deps
+        if deps.around is None:
+            return await self._to_end()
+        beside = deps.around.begin()
+        try:
+            data = await self._to_end()
+        finally:
+            deps.around.leave(beside)
+        if data.pending:  # the wait leaves the call this run is in: not before those beside it have ended, or wait too
+            deps.around.all_waits(deps.state.waiting)
+            await deps.around.quiet()
+        return data
+
+    async def _to_end(self) -> FinalResult:
         deps = self.ctx.deps
         if deps.driver is None:
             deps.driver, deps.driven = asyncio.current_task(), True

@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, cast
 
 from pydantic_graph import BaseNode, End, Graph, GraphRunContext
 from typing_extensions import TypeVar
 
 from agent_graph.engine.budget import ActiveCall
 from agent_graph.engine.plan import Handles, OnPending, active_call
-from agent_graph.engine.state import RunState
+from agent_graph.engine.state import GraphPosition, RunState
 from agent_graph.errors import ConfigError
 from agent_graph.journal import Journal
 from agent_graph.pending import PauseSignal, Pending
@@ -31,11 +31,26 @@ from agent_graph.usage import Usage, UsageLimits
 if TYPE_CHECKING:
     from agent_graph.engine.graph_data import GraphData
 
-__all__ = ['GraphContext', 'GraphNode', 'GraphResult', 'resume_graph', 'run_graph']
+__all__ = [
+    'GraphContext',
+    'GraphNode',
+    'GraphResult',
+    'OnGraphChange',
+    'cancel_graph',
+    'fork_graph',
+    'replay_graph',
+    'resume_graph',
+    'run_graph',
+]
 
 StateT = TypeVar('StateT', default=Any)
 DepsT = TypeVar('DepsT', default=Any)
 EndT = TypeVar('EndT', default=Any)
+
+OnGraphChange: TypeAlias = (
+    Literal['refuse', 'continue'] | Callable[[list[str]], Any] | Callable[[list[str], GraphPosition], Any]
+)
+"""What to do when a graph is not what it was when a run of it stopped: see `resume_graph`."""
 
 
 @dataclass(kw_only=True)
@@ -101,9 +116,9 @@ async def run_graph(
     Nodes are dataclasses with fields pydantic knows, and `state` is of a type pydantic knows: `ConfigError` names what is
     not, before anything runs. `usage_limits` hold for all agents run in the nodes together.
     """
-    from agent_graph.engine.graph_data import GraphData, begin
+    from agent_graph.engine.graph_run import begin
 
-    data = GraphData(graph, graph.state_type)
+    data = _data(graph)
     handles = await begin(data, start, state, deps, journal, run_id, usage_limits, on_pending)
     return await _walk(graph, data, start, state, deps, handles, entered=True)
 
@@ -116,18 +131,86 @@ async def resume_graph(
     deps: DepsT = None,
     answers: Mapping[Any, Any] | None = None,
     on_pending: OnPending | None = None,
+    on_change: OnGraphChange = 'refuse',
 ) -> GraphResult[EndT, StateT]:
     """Go on with a graph that stopped: the node it was in is run again, its finished steps and agent runs are not.
 
-    `answers` as for `Agent.resume`. A run that has ended gives its result, one that still waits its `pending`.
-    """
-    from agent_graph.engine.graph_data import GraphData, reopen
+    `answers` as for `Agent.resume`. A run that has ended gives its result, one that still waits its `pending`. When the
+    graph's nodes, their fields, its edges, or the types of its state or output have changed since, `on_change` decides:
+    `'refuse'` names what changed, `'continue'` goes on, and a function `(changes, position)` is given a `GraphPosition` to
+    put into its new form and return; for anything but that and `True` the run is refused.
 
-    data = GraphData(graph, graph.state_type)
-    opened = await reopen(data, run_id, journal, deps, answers, on_pending)
+    Raises `UnknownRun`, `RunLocked` while another process drives it, `AnswerError`, and `ConfigError` for a changed graph.
+    """
+    from agent_graph.engine.graph_run import reopen
+
+    data = _data(graph)
+    opened = await reopen(data, run_id, journal, deps, answers, on_pending, on_change)
     if opened.handles is None:
         return _stored(data, opened.run, opened.state)
     return await _walk(graph, data, opened.node, opened.state, deps, opened.handles, entered=opened.entered)
+
+
+async def cancel_graph(run_id: str, *, journal: Journal) -> None:
+    """Cancel a stored run of a graph, with the agents in its node, from any process.
+
+    Whoever drives it is stopped at its next write, or within seconds. Does nothing to a run that has ended. Raises
+    `UnknownRun`.
+    """
+    from agent_graph.engine.control import cancel_run
+
+    await cancel_run(journal, run_id)
+
+
+async def fork_graph(
+    graph: Graph[StateT, DepsT, Any, EndT],
+    run_id: str,
+    *,
+    journal: Journal,
+    at: int | str | None = None,
+    edit: Callable[[StateT], StateT | None] | Callable[[StateT], Awaitable[StateT | None]] | None = None,
+    replace: BaseNode[StateT, DepsT, EndT] | None = None,
+    new_run_id: str | None = None,
+) -> str:
+    """Make a new run with the past of `run_id` up to `at`, by reference; returns its id, for `resume_graph`.
+
+    `at` is the number of a journal entry, or the name of a node (its last entry); by default the newest entry before the
+    end. `replace` enters another node there, or the same with other fields; `edit` is given the graph's state there and may
+    change it, or return another. The original is untouched. Raises `UnknownRun`, `ConfigError`.
+    """
+    from agent_graph.engine.graph_moves import fork_graph_run
+
+    return await fork_graph_run(_data(graph), journal, run_id, at=at, edit=edit, node=replace, new_id=new_run_id)
+
+
+async def replay_graph(
+    graph: Graph[StateT, DepsT, Any, EndT],
+    run_id: str,
+    *,
+    journal: Journal,
+    deps: DepsT = None,
+    on_change: Literal['refuse', 'continue'] = 'refuse',
+) -> GraphResult[EndT, StateT]:
+    """Walk a recorded run again with the nodes as they are now, without any effect.
+
+    Steps, answers of people and runs of agents in the nodes come from the journal; the code of the nodes itself does run.
+    Raises `ReplayMismatch` naming the first entry that differs. A run that failed, was cancelled or waits gives a result
+    with that `status`, if the code still comes to that place.
+    """
+    from agent_graph.engine.graph_moves import replayed
+    from agent_graph.engine.replaying import ReplayEffects, follow_recording
+
+    data = _data(graph)
+    handles, start, state = replayed(data, journal, run_id, await journal.load(run_id), deps, on_change)
+    walk = _walk(graph, data, start, state, deps, handles, entered=False)
+    await follow_recording(walk, cast('ReplayEffects', handles.effects))
+    return _stored(data, handles.state, data.load_state(handles.state.data))
+
+
+def _data(graph: Graph[Any, Any, Any, Any]) -> GraphData:
+    from agent_graph.engine.graph_data import GraphData  # brings pydantic's adapters along
+
+    return GraphData(graph, graph.state_type)
 
 
 async def _walk(
@@ -140,25 +223,28 @@ async def _walk(
     *,
     entered: bool,
 ) -> GraphResult[EndT, StateT]:
-    from agent_graph.engine.graph_data import end, enter, fail, pause
+    from agent_graph.engine.graph_moves import recorded_place
+    from agent_graph.engine.graph_run import end, enter, fail, pause
 
     ctx: GraphContext[StateT, DepsT] = GraphContext(state=state, deps=deps, handles=handles)
     run: GraphRun[StateT, DepsT, EndT] = GraphRun(graph, start, ctx)
     handles.driver = asyncio.current_task()
     try:
         while not isinstance(node := run.next_node, End):
-            ctx.scope = await enter(data, handles, node, state, entered=entered)
+            ctx.scope = await enter(data, handles, node, ctx.state, entered=entered)
             entered = False
+            if handles.effects.replays:
+                run.next_node, ctx.state = recorded_place(data, handles, node, ctx.state)
             await asyncio.create_task(_inside(handles, ctx, run))
-        await end(data, handles, node.data, state)
-        return GraphResult(node.data, state, handles.run_id, 'completed', usage=handles.usage)
+        await end(data, handles, node.data, ctx.state)
+        return GraphResult(node.data, ctx.state, handles.run_id, 'completed', usage=handles.usage)
     except PauseSignal as signal:
         try:
             pending = await pause(handles, ctx.scope, signal)
         except ConfigError as error:
             await fail(handles, error)
             raise
-        return GraphResult(cast('EndT', None), state, handles.run_id, 'paused', pending, handles.usage)
+        return GraphResult(cast('EndT', None), ctx.state, handles.run_id, 'paused', pending, handles.usage)
     except BaseException as error:
         made = await fail(handles, error)
         if made is error:
@@ -173,7 +259,26 @@ async def _inside(handles: Handles, ctx: GraphContext[Any, Any], run: GraphRun[A
     handles.attempts.pop(ctx.scope, None)
     handles.inside = inside = ActiveCall(handles, ctx.scope, None)
     active_call.set(inside)
-    await run.next()
+    try:
+        await run.next()
+    except PauseSignal as signal:
+        raise _all_waits(inside, signal.pending) from None
+    except BaseExceptionGroup as group:  # several waits side by side, in an asyncio.TaskGroup
+        waits, others = group.split(PauseSignal)
+        if waits is None:
+            raise
+        if others is not None:
+            raise others from None
+        from agent_graph.engine.tool_calls import leaves
+
+        raise _all_waits(inside, tuple(p for signal in leaves(waits) for p in signal.pending)) from None
+
+
+def _all_waits(inside: ActiveCall, pending: tuple[Pending, ...]) -> PauseSignal:
+    """Everything the node waits for; of several questions of its own the first, for answers come in order."""
+    found, run_id = inside.all_waits(pending), cast('Handles', inside.owner).run_id
+    own = [p for p in found if p.run_id == run_id]
+    return PauseSignal((*own[:1], *(p for p in found if p.run_id != run_id)))
 
 
 def _stored(data: GraphData, run: RunState, state: Any) -> GraphResult[Any, Any]:

@@ -9,7 +9,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # The suites for the contracts are part of the package; before anything imports them, so that their asserts explain themselves.
-pytest.register_assert_rewrite(*(f'agent_graph.testing.journal_{name}' for name in ('suite', 'kit', 'sharing')))
+for part in ('journal_suite', 'journal_kit', 'journal_sharing'):
+    pytest.register_assert_rewrite(f'agent_graph.testing.{part}')
+for part in ('model_suite', 'model_kit', 'model_failing', 'model_requests', 'model_sharing'):
+    pytest.register_assert_rewrite(f'agent_graph.testing.{part}')
 
 # Times vary on busy machines, so no deadline; in CI the examples are the same every time.
 settings.register_profile('local', deadline=None, suppress_health_check=[HealthCheck.too_slow])

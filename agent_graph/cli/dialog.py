@@ -9,9 +9,10 @@ import threading
 from contextlib import suppress
 from typing import TextIO
 
+from agent_graph.cli.exits import CommandError
 from agent_graph.cli.terminal import Terminal, printable
 
-__all__ = ['Dialog', 'LineReader', 'open_dialog']
+__all__ = ['Dialog', 'LineReader', 'open_dialog', 'read_input']
 
 
 class LineReader:
@@ -108,3 +109,21 @@ def open_dialog(out: Terminal, *, pipe: bool = False) -> Dialog | None:
     terminal = stdin.isatty()
     stream = sys.stderr if terminal and not sys.stdout.isatty() else sys.stdout
     return Dialog(out, LineReader(fd), stream, echo=not terminal)
+
+
+def read_input(what: str) -> str:
+    """All of standard input as text; `what` it is for is named in the `CommandError` for what is no text."""
+    if sys.stdin is None or sys.stdin.closed:
+        raise CommandError(f'there is no standard input to read {what} from')
+    # Python lets broken characters of standard input through in some locales; here they are an error in each.
+    encoding = sys.stdin.encoding or 'utf-8'
+    try:
+        return sys.stdin.buffer.read().decode(encoding).replace('\r\n', '\n')
+    except UnicodeDecodeError as error:
+        bad = f'byte 0x{error.object[error.start]:02x} at {error.start}'
+        raise CommandError(
+            f'standard input, which is to be {what}, is no text in {encoding.upper()} ({bad}: {error.reason}); '
+            'convert it, for example with iconv'
+        ) from error
+    except OSError as error:
+        raise CommandError(f'standard input, which is to be {what}, cannot be read: {error}') from error

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from agent_graph.cli.dialog import read_input
 from agent_graph.cli.facts import Place
 from agent_graph.cli.journals import JOURNAL_VARIABLE, journal_for
 from agent_graph.cli.targets import TARGET_HELP, load_agent, load_deps
@@ -84,11 +84,11 @@ def run(
     When calls wait for people and standard input is a terminal, you are asked; what you leave for later, and everything
     where nobody can be asked (a pipe, `--json`), stays in the journal as a paused run, with the commands to go on.
 
-    Exit codes: 0 the run completed; 1 it failed; 2 wrong arguments or set-up, nothing was run; 3 it waits for people;
-    130 cancelled with Ctrl-C; 143 cancelled by SIGTERM.
+    Exit codes: 0 the run completed; 1 it failed; 2 wrong arguments or set-up, nothing was run (a missing key is noticed
+    in the first request); 3 it waits for people; 130 cancelled with Ctrl-C; 143 cancelled by SIGTERM.
     """
     agent = load_agent(target)
-    text = sys.stdin.read() if prompt == '-' else prompt
+    text = read_input('the prompt') if prompt == '-' else prompt
     chosen, where = journal_for(agent, journal)
     agent.journal = chosen
     given: dict[str, Any] = {'model': model, 'deps': load_deps(agent, deps)}

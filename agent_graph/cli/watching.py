@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 
 from agent_graph.agent import Agent
 from agent_graph.cli.dialog import open_dialog
-from agent_graph.cli.exits import CommandError, Exit, one_line
+from agent_graph.cli.exits import CommandError, Exit, exit_of, one_line
 from agent_graph.cli.facts import Place
 from agent_graph.cli.people import Answers, prompt_for
 from agent_graph.cli.stopping import Stopper
@@ -40,8 +40,6 @@ class Outcome(Protocol):
 
 Driver: TypeAlias = Callable[[Answers], Awaitable[Outcome]]
 """Drives a run until it ends or waits: called first, and again with answers when it has waited."""
-
-_CODES: dict[RunStatus, Exit] = {'completed': Exit.COMPLETED, 'paused': Exit.PAUSED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +169,7 @@ class _Session:
         output, pending = (None, ()) if outcome is None else (outcome.output, outcome.pending)
         report = Report(self._watched.run_id, status, records, output, text, self._watched.place, pending)
         self._view.finish(report)
-        return stopped or _CODES.get(status, Exit.FAILED)
+        return stopped or exit_of(status, error, records)
 
     async def _load(self) -> list[Record]:
         try:

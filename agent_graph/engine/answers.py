@@ -38,8 +38,13 @@ class Resolved:
     entry: Answered | CallFinished
 
 
-def resolve(state: RunState, plan: Plan | None, answers: Mapping[Any, Any]) -> list[Resolved]:
-    """All answers as entries, or `AnswerError` if any of them is in doubt."""
+def resolve(
+    state: RunState, plan: Plan | None, answers: Mapping[Any, Any], after: RunState | None = None
+) -> list[Resolved]:
+    """All answers as entries, or `AnswerError` if any of them is in doubt.
+
+    `after` is the state that the run will go on with, where that is another one: its calls are what the answers must fit.
+    """
     if not isinstance(answers, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  it comes from the user
         raise AnswerError(f'answers={answers!r} is no mapping; pass a dict from pending calls to their answers')
     if state.ended is not None and answers:
@@ -50,7 +55,8 @@ def resolve(state: RunState, plan: Plan | None, answers: Mapping[Any, Any]) -> l
         pending = _find(state, waiting, key, given)
         if any(r.pending == pending for r in resolved):
             raise AnswerError(f'{key!r} is answered twice; give one answer to each pending call')
-        resolved.append(Resolved(pending, entry_for(pending, given, plan if pending.run_id == state.run_id else None)))
+        call = next((p for p in (after or state).waiting if p.token == pending.token), pending)
+        resolved.append(Resolved(pending, entry_for(call, given, plan if pending.run_id == state.run_id else None)))
     return resolved
 
 

@@ -6,10 +6,13 @@ it happen without an await in between, so parallel calls cannot overshoot.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
+from contextvars import ContextVar, Token
 
 from agent_graph.errors import UsageLimitExceeded
+from agent_graph.pending import Pending
 from agent_graph.usage import NO_USAGE, Spend, Usage, UsageLimits, cost_of
 
 __all__ = ['ActiveCall', 'Budget']
@@ -206,7 +209,19 @@ class Budget:
 class ActiveCall:
     """A tool call that is running: what the runs started inside it are a part of, and where their usage is counted."""
 
-    __slots__ = ('around', 'children', 'owner', 'requests', 'spends', 'tokens', 'tool_call_id', 'tool_calls')
+    __slots__ = (
+        'around',
+        'busy',
+        'children',
+        'owner',
+        'requests',
+        'spends',
+        'tokens',
+        'tool_call_id',
+        'tool_calls',
+        'waiters',
+        'waits',
+    )
 
     def __init__(self, owner: object, tool_call_id: str, around: ActiveCall | None) -> None:
         self.owner = owner
@@ -217,6 +232,46 @@ class ActiveCall:
         self.tool_calls = 0
         self.tokens: Usage | None = None
         self.spends: list[Spend] = []
+        self.busy = 0
+        self.waits: tuple[Pending, ...] = ()
+        self.waiters: tuple[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]], ...] = ()
+
+    def begin(self) -> Token[tuple[ActiveCall, ...]]:
+        """A run inside is driven from here on; give the token to `leave`."""
+        with _lock:
+            self.busy += 1
+        return _driven.set((*_driven.get(), self))
+
+    def leave(self, token: Token[tuple[ActiveCall, ...]]) -> None:
+        """The run inside has ended, or waits, or is left."""
+        _driven.reset(token)
+        with _lock:
+            self.busy -= 1
+            waiters, self.waiters = self.waiters, ()
+        for loop, waiter in waiters:
+            loop.call_soon_threadsafe(_wake, waiter)
+
+    def all_waits(self, pending: tuple[Pending, ...]) -> tuple[Pending, ...]:
+        """What this code waits for, with what other code of the same call has been found to wait for."""
+        with _lock:
+            self.waits = (*self.waits, *(p for p in pending if p not in self.waits))
+        return self.waits
+
+    async def quiet(self) -> None:
+        """Wait until no other run inside is driven: a wait that leaves the call now would stop those beside it.
+
+        Runs that this code itself is a part of do not count.
+        """
+        mine = _driven.get().count(self)
+        await asyncio.sleep(0)  # tasks that were made together with this one may not have begun yet
+        while True:
+            with _lock:
+                if self.busy <= mine:
+                    return
+                loop = asyncio.get_running_loop()
+                waiter: asyncio.Future[None] = loop.create_future()
+                self.waiters = (*self.waiters, (loop, waiter))
+            await waiter
 
     def count_request(self) -> None:
         """A run inside asked a model."""
@@ -255,3 +310,12 @@ class ActiveCall:
         if not self.requests and not self.tool_calls:
             return None
         return Usage(requests=self.requests, tool_calls=self.tool_calls) + (self.tokens or Usage())
+
+
+_driven: ContextVar[tuple[ActiveCall, ...]] = ContextVar('agent_graph_driven', default=())
+"""The calls inside which the current code is part of a run that is being driven."""
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

@@ -2,51 +2,40 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from agent_graph.engine.answers import Resolved, resolve
 from agent_graph.engine.effects import LEASE_SECONDS, now
-from agent_graph.engine.fingerprint import changes
 from agent_graph.engine.lease import new_owner, take
+from agent_graph.engine.migration import OnChange, migration, moved_on
 from agent_graph.engine.plan import Plan
 from agent_graph.engine.state import RunState, fold
 from agent_graph.errors import AnswerError, ConfigError, RunLocked, UnknownRun
 from agent_graph.journal import Journal, Lease
-from agent_graph.journal.entries import CallFinished, Ended, Entry, Record
+from agent_graph.journal.entries import CallFinished, Edited, Ended, Entry, Record
 
 __all__ = ['cancel_inside', 'cancel_run', 'check_change', 'record_answers']
 
 
-async def check_change(state: RunState, plan: Plan, on_change: str | Callable[[list[str]], bool]) -> None:
-    """Refuse to go on with an agent that is not what it was, unless that was allowed."""
+async def check_change(state: RunState, plan: Plan, on_change: OnChange) -> Edited | None:
+    """What to record so that a run goes on with an agent that has changed; `ConfigError` if it may not."""
     if state.at is not None and state.at.data is not None:
         raise ConfigError(f'run {state.run_id} is a run of the graph {state.agent!r}; go on with it by resume_graph')
-    found = changes(state.fingerprint, plan.fingerprint())
-    if not found or on_change == 'continue':
-        return
-    if callable(on_change):
-        allowed: Any = on_change(found)
-        if inspect.isawaitable(allowed):
-            allowed = await allowed
-        if allowed is True:
-            return
-    elif on_change != 'refuse':
-        raise ConfigError(
-            f"on_change={on_change!r} is unknown; use 'refuse', 'continue' or a function that returns True"
-        )
-    raise ConfigError(
-        f'run {state.run_id} was begun by another version of the agent: {"; ".join(found)}. Pass on_change="continue" to go '
-        'on all the same, or a function that decides'
-    )
+    return await migration(state, plan.fingerprint(), on_change)
 
 
-async def record_answers(state: RunState, plan: Plan | None, journal: Journal, answers: Mapping[Any, Any]) -> None:
-    """Check all answers, then record each in the run its call belongs to."""
+async def record_answers(
+    state: RunState, plan: Plan | None, journal: Journal, answers: Mapping[Any, Any], change: Edited | None = None
+) -> None:
+    """Check all answers, then record each in the run its call belongs to.
+
+    With a `change` that the run will go on with, they are checked against the calls as they will be.
+    """
     by_run: dict[str, list[Resolved]] = {}
-    for resolved in resolve(state, plan, answers):
+    after = moved_on(state, change) if change is not None else state
+    for resolved in resolve(state, plan, answers, after):
         by_run.setdefault(resolved.pending.run_id, []).append(resolved)
     # Inner runs first: when the outer one is woken, what it goes on to find is already there.
     for run_id in sorted(by_run, key=lambda r: r == state.run_id):
@@ -80,7 +69,7 @@ async def cancel_run(journal: Journal, run_id: str) -> None:
         return
     scopes = [call_id for call_id in state.started if call_id not in state.finished]
     if state.at is not None and state.at.data is not None:  # a node of a graph
-        scopes.append(f'{state.at.node}#{state.visit}')
+        scopes.append(state.scope)
     for scope in scopes:
         await cancel_inside(journal, run_id, scope)
 

@@ -103,6 +103,9 @@ class Effects:
 
     __slots__ = ('journal', 'lease', 'loop', 'next_seq', 'state')
 
+    replays = False
+    """Whether there is a recording behind this door, and no world."""
+
     def __init__(self, journal: RunStore, lease: Lease, state: RunState, next_seq: int) -> None:
         self.journal = journal
         self.lease = lease
@@ -137,6 +140,11 @@ class Effects:
         """Ask a model once; what it answers is in `out`, also when it is cut short."""
         await model.respond(messages, info, out)
         await out.finish()
+
+    async def step(self, function: Callable[[], Any]) -> Any:
+        """Do what `ctx.step` was given, sync or async."""
+        value = function()
+        return await value if inspect.isawaitable(value) else value
 
     def task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start work beside the run, with a copy of the caller's context variables."""

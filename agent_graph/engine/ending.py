@@ -222,13 +222,13 @@ def _is_open(finished: CallFinished) -> bool:
 
 
 def _partial(deps: RunDeps) -> AssistantMessage | None:
-    """The response that was being received, as far as it can be kept."""
+    """The response that was being received, as far as it can be kept; one without anything to keep still tells its usage."""
     builder, deps.builder = deps.builder, None
-    if builder is None or not builder.started:
+    if builder is None or not (builder.started or builder.usage is not NO_USAGE):
         return None
     partial = builder.build(interrupted=True)
     partial = normalise(replace(partial, parts=salvage(partial.parts)), deps.state)
-    return partial if is_sendable(partial) else None
+    return partial if is_sendable(partial) or partial.usage != NO_USAGE else None
 
 
 def fill(error: RunError, deps: Handles) -> None:

@@ -12,7 +12,7 @@ from agent_graph.messages import JsonValue
 if TYPE_CHECKING:
     from agent_graph.engine.plan import Plan
 
-__all__ = ['changes', 'fingerprint']
+__all__ = ['changes', 'fingerprint', 'shape_digest']
 
 
 def fingerprint(plan: Plan) -> dict[str, JsonValue]:
@@ -33,12 +33,31 @@ def changes(stored: Mapping[str, Any] | None, now: Mapping[str, Any]) -> list[st
     """What differs, each in a few words; empty if the run may go on as it is."""
     if stored is None:
         return []
-    before, after = cast('dict[str, str]', stored.get('tools', {})), cast('dict[str, str]', now.get('tools', {}))
-    found = [f'tool {n!r} is gone' for n in before if n not in after]
-    found += [f'tool {n!r} is new' for n in after if n not in before]
-    found += [f'the arguments of tool {n!r} have changed' for n in before if n in after and before[n] != after[n]]
-    found += [f'the {part} has changed' for part in ('output', 'graph') if stored.get(part) != now.get(part)]
-    return found
+    found: list[str] = []
+    for kind, part in (('tools', 'arguments'), ('nodes', 'fields')):
+        before, after = cast('dict[str, str]', stored.get(kind, {})), cast('dict[str, str]', now.get(kind, {}))
+        one = kind[:-1]
+        found += [f'{one} {n!r} is gone' for n in before if n not in after]
+        found += [f'{one} {n!r} is new' for n in after if n not in before]
+        both = [n for n in before if n in after and before[n] != after[n]]
+        found += [f'the {part} of {one} {n!r} have changed' for n in both]
+    found += _other_edges(stored.get('edges', {}), now.get('edges', {}))
+    whole = ('output', 'state', 'graph')
+    return found + [f'the {part} has changed' for part in whole if stored.get(part) != now.get(part)]
+
+
+def _other_edges(before: Mapping[str, list[str]], after: Mapping[str, list[str]]) -> list[str]:
+    """Nodes that are still there, and lead elsewhere."""
+    return [
+        f'node {name!r} led to {", ".join(before[name])}, and leads to {", ".join(after[name])}'
+        for name in before
+        if name in after and before[name] != after[name]
+    ]
+
+
+def shape_digest(schema: Any) -> str:
+    """A digest of a JSON schema that does not depend on its wording."""
+    return _digest(_shape(schema))
 
 
 def _shape(schema: Any) -> Any:

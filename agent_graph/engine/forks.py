@@ -24,10 +24,11 @@ from agent_graph.messages import (
     UserMessage,
     repair,
 )
+from agent_graph.messages.history import calls_of
 from agent_graph.text import clean_data, json_form
 from agent_graph.usage import UsageLimits
 
-__all__ = ['fork_run']
+__all__ = ['edits', 'fork_point', 'fork_run', 'make_fork']
 
 _EDITABLE = ('messages', 'metadata', 'limits')
 
@@ -43,7 +44,7 @@ async def fork_run(
 ) -> str:
     """Make the new run and return its id; the original is untouched."""
     records = await journal.load(run_id)
-    point = _point(run_id, records, at)
+    point = fork_point(run_id, records, at)
     more: list[Entry] = []
     if replacement is not None:
         point, entry = _replaced(run_id, records, point, replacement)
@@ -55,8 +56,14 @@ async def fork_run(
     if edit is not None:
         if point < 1:
             raise ConfigError('edit and replace cannot both stand before the first entry; pass one of them')
-        more += await _edited(fold(run_id, records[:point]), edit)
+        changed = await _edited(fold(run_id, records[:point]), edit)
+        more += [changed] if changed is not None else []
     more += _forgiven(fold(run_id, records[:point])) if not more and point else []
+    return await make_fork(journal, run_id, point, more, new_id)
+
+
+async def make_fork(journal: Journal, run_id: str, point: int, more: Sequence[Entry], new_id: str | None) -> str:
+    """A run that shares the records up to `point` and goes on with `more`; its id."""
     made = new_id or new_run_id()
     lease = await journal.fork(run_id, made, at=point, owner=new_owner(), ttl=LEASE_SECONDS)
     if more:
@@ -77,7 +84,7 @@ def _forgiven(state: RunState) -> list[Entry]:
     return [CallFinished(replace(part, outcome='interrupted')) for part in failed]
 
 
-def _point(run_id: str, records: Sequence[Record], at: object) -> int:
+def fork_point(run_id: str, records: Sequence[Record], at: object) -> int:
     """The entry to fork after: a number, the last entry of a node by name, or the newest that does not end the run.
 
     Neither of the latter two is a response that was cut off: it is no step the run could go on from.
@@ -114,7 +121,7 @@ def _replaced(run_id: str, records: Sequence[Record], point: int, message: Messa
     )
 
 
-async def _edited(state: RunState, edit: Callable[[RunState], Any]) -> list[Entry]:
+async def _edited(state: RunState, edit: Callable[[RunState], Any]) -> Edited | None:
     """What `edit` changed in (or returned instead of) a copy of the state, as one entry."""
     # A copy of everything: a journal in memory holds these very objects.
     copied = copy.deepcopy(state)
@@ -124,26 +131,29 @@ async def _edited(state: RunState, edit: Callable[[RunState], Any]) -> list[Entr
     after = copied if given is None else given
     if not isinstance(after, RunState):
         raise ConfigError(f'edit returned {given!r}; change the state it is given, or return a RunState')
+    return edits(state, after)
+
+
+def edits(state: RunState, after: RunState) -> Edited | None:
+    """What is different in `after`, as one entry; `ConfigError` for what is no message, or may not be changed."""
     changed = [f.name for f in fields(RunState) if getattr(state, f.name) != getattr(after, f.name)]
     refused = [name for name in changed if name not in _EDITABLE]
     if refused:
-        raise ConfigError(f'edit changed {", ".join(refused)}; a fork may change: {", ".join(_EDITABLE)}')
+        raise ConfigError(f'the edit changed {", ".join(refused)}; it may change: {", ".join(_EDITABLE)}')
     if not changed:
-        return []
-    return [
-        Edited(
-            _messages(after) if 'messages' in changed else None,
-            _metadata(after) if 'metadata' in changed else None,
-            _limits(after) if 'limits' in changed else None,
-        )
-    ]
+        return None
+    return Edited(
+        _messages(state, after) if 'messages' in changed else None,
+        _metadata(after) if 'metadata' in changed else None,
+        _limits(after) if 'limits' in changed else None,
+    )
 
 
-def _messages(state: RunState) -> tuple[Message, ...]:
-    given: Any = state.messages
+def _messages(state: RunState, after: RunState) -> tuple[Message, ...]:
+    given: Any = after.messages
     kinds = SystemMessage | UserMessage | AssistantMessage | ToolMessage
     if not isinstance(given, list | tuple) or not all(isinstance(m, kinds) for m in cast('Sequence[Any]', given)):
-        raise ConfigError(f'edit made messages {given!r}; a fork needs a list of messages')
+        raise ConfigError(f'edit made messages {given!r}; it has to be a list of messages')
     return tuple(_repaired(state, clean_data(list(cast('Sequence[Message]', given)))))
 
 
@@ -166,8 +176,19 @@ def _limits(state: RunState) -> UsageLimits:
 
 
 def _repaired(state: RunState, messages: list[Message]) -> list[Message]:
-    """A valid history, but for the calls of the response that the fork is about to handle: those are answered by it."""
+    """A valid history, but for the calls of the response that is about to be handled: those are answered by that."""
     handled = state.at.response if state.at is not None else None
-    if handled is not None and messages and messages[-1] == handled:
-        return [*repair(messages[:-1]), messages[-1]]
-    return list(repair(messages))
+    if handled is None or not state.messages or state.messages[-1] != handled:
+        return list(repair(messages))
+    last = messages[-1] if messages else None
+    if not isinstance(last, AssistantMessage):
+        raise ConfigError(
+            'the edit took away the response that is handled next, the last message; keep it, changed or not, or fork at '
+            'an entry before it came'
+        )
+    last = normalise(last, state, instead_of=handled)
+    left = {c.tool_call_id for c in calls_of(last)}
+    lost = [c for c in (*state.started, *state.finished, *state.pending) if c not in left]
+    if lost:
+        raise ConfigError(f'the edit took away the call {lost[0]!r}, which has begun or waits; keep it under its id')
+    return [*repair(messages[:-1]), last]

@@ -116,7 +116,8 @@ class ModelRequest(BaseNode[RunState, RunDeps, FinalResult]):
         made = response.normalise(out.build(), state)
         deps.builder = None
         await _received(deps, made)
-        return HandleResponse(made)
+        at = state.at  # a replay may find there that the response was edited before it was handled
+        return HandleResponse(made if at is None or at.response is None else at.response)
 
     def stream(self, ctx: Ctx) -> RequestStream:
         """Run this node and read the response as it arrives: `async with node.stream(run.ctx) as stream`.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from agent_graph.engine.answers import checked_value, entry_for
 from agent_graph.engine.effects import is_coroutine_function
-from agent_graph.engine.plan import Attempt, Handles
+from agent_graph.engine.plan import Attempt, Handles, active_call
 from agent_graph.errors import AnswerError, ConfigError
 from agent_graph.journal.entries import Answered, StepDone
 from agent_graph.messages import JsonValue
@@ -45,11 +44,11 @@ async def ask(deps: Handles, tool_call_id: str | None, tool_name: str | None, qu
         pending = _pending(deps, tool_call_id, tool_name, question, adapter)
         given = await given_now(deps, pending)
         if given is None:
-            raise PauseSignal((pending,))
+            raise await _pause(deps, pending)
         if isinstance(given, ToolDenied):
             await deps.effects.record(entry_for(pending, given, None))
             _check_not_denied(deps, tool_call_id, question)
-            raise PauseSignal((pending,))
+            raise await _pause(deps, pending)
         value = checked_value(pending, given)
         try:
             typed = _as_type(adapter, value)
@@ -58,6 +57,16 @@ async def ask(deps: Handles, tool_call_id: str | None, tool_name: str | None, qu
         attempt.asked += 1
         await deps.effects.record(Answered(tool_call_id, 'answer', value=value))
         return typed
+
+
+async def _pause(deps: Handles, pending: Pending) -> PauseSignal:
+    """What to raise, once the agents that run beside this code have ended, or wait too."""
+    active = active_call.get()
+    if active is None or active.owner is not deps:
+        return PauseSignal((pending,))
+    waits = active.all_waits((pending,))
+    await active.quiet()
+    return PauseSignal(waits)
 
 
 def _check_not_denied(deps: Handles, scope: str, question: str) -> None:
@@ -138,9 +147,7 @@ async def do_step(deps: Handles, scope: str, name: str, function: Callable[[], A
     if (scope, name) in deps.state.steps:
         attempt.steps.add(name)
         return deps.state.steps[scope, name]
-    value = function()
-    if inspect.isawaitable(value):
-        value = await value
+    value = await deps.effects.step(function)
     try:
         stored: JsonValue = json_form(value)
     except ValueError as error:

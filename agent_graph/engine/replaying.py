@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Literal, NoReturn, cast
 
-from agent_graph.engine.effects import Effects
+from agent_graph.engine.effects import Effects, RunStore
 from agent_graph.engine.fingerprint import changes
-from agent_graph.engine.plan import Plan
 from agent_graph.engine.start import PrivateJournal
 from agent_graph.engine.state import APPLY, RunState
-from agent_graph.errors import ConfigError, ReplayMismatch, UnexpectedModelBehavior
+from agent_graph.errors import AgentGraphError, ConfigError, ReplayMismatch, UnexpectedModelBehavior
 from agent_graph.journal import Lease
-from agent_graph.journal.entries import Ended, Entered, Entry, Paused, Record, Started
-from agent_graph.messages import Message
+from agent_graph.journal.entries import Edited, Ended, Entered, Entry, Paused, Record, Started
+from agent_graph.messages import JsonValue, Message
 from agent_graph.model import Model, RequestInfo, ResponseBuilder
 
-__all__ = ['RecordedEnd', 'ReplayEffects', 'check_fingerprint', 'follow_recording']
+__all__ = ['RecordedEnd', 'ReplayEffects', 'check_fingerprint', 'follow_recording', 'recorded_id']
 
 _WALK = (Entered, Ended)
 """The entries that are the path itself; what happened inside a node is taken over from the recording."""
+
+_UNCOMPARED: dict[type, tuple[str, ...]] = {Entered: ('usage', 'spends'), Ended: ('error', 'usage', 'spends')}
+"""What agents inside used is counted in their own runs, and errors are told in words."""
 
 _SHOWN = 120
 """Characters of a value that a message shows; of a longer text, those around the place where it differs."""
@@ -31,22 +33,33 @@ class RecordedEnd(Exception):
     """The recorded run failed or was cancelled here, by something that a replay does not do again."""
 
 
-def check_fingerprint(first: Started, plan: Plan, on_change: Literal['refuse', 'continue']) -> None:
-    """Raise `ReplayMismatch` if the agent's tools or output are not those of the recorded run."""
+def check_fingerprint(
+    records: Sequence[Record], now: Mapping[str, JsonValue], on_change: Literal['refuse', 'continue']
+) -> None:
+    """Raise `ReplayMismatch` if the agent, or the graph, is not what it was when the recorded run ended."""
     if on_change not in ('refuse', 'continue'):
         raise ConfigError(f"on_change={on_change!r} is unknown; use 'refuse' or 'continue'")
-    if on_change == 'continue' or first.fingerprint is None:
+    told = [r for r in records if isinstance(r.entry, Started | Edited) and r.entry.fingerprint is not None]
+    if on_change == 'continue' or not told:
         return
-    now = plan.fingerprint()
-    found = changes(first.fingerprint, now)
+    last = cast('Started | Edited', told[-1].entry)
+    found = changes(last.fingerprint, now)
     if found:
         raise ReplayMismatch(
-            f"entry 1 (started) differs in 'fingerprint': {'; '.join(found)}",
-            seq=1,
+            f"entry {told[-1].seq} ({last.kind}) differs in 'fingerprint': {'; '.join(found)}",
+            seq=told[-1].seq,
             index=0,
-            expected=first.fingerprint,
+            expected=last.fingerprint,
             found=now,
         )
+
+
+def recorded_id(records: Sequence[Record]) -> str:
+    """The id of a run, as far as its records tell: by what it has waited for."""
+    for record in reversed(records):
+        for pending in record.entry.pending if isinstance(record.entry, Paused) else ():
+            return pending.run_id.partition(f':{pending.path[0]}:')[0] if pending.path else pending.run_id
+    return 'replay'
 
 
 async def follow_recording(walk: Awaitable[object], effects: ReplayEffects) -> None:
@@ -60,8 +73,10 @@ async def follow_recording(walk: Awaitable[object], effects: ReplayEffects) -> N
         cause = error.__cause__  # what a tool call met is wrapped
         if isinstance(cause, ReplayMismatch):
             raise cause from None
-        if not isinstance(cause, RecordedEnd) and not effects.failed_alike:
+        if not isinstance(cause, RecordedEnd) and not effects.failed_alike and not effects.at_end:
             raise
+    if effects.broken is not None:  # the code has caught it
+        raise effects.broken
 
 
 class ReplayEffects(Effects):
@@ -71,13 +86,16 @@ class ReplayEffects(Effects):
     pauses, answers) are applied as they were recorded, so that no tool runs.
     """
 
-    __slots__ = ('broken', 'position', 'records')
+    __slots__ = ('at_end', 'broken', 'position', 'records')
 
-    def __init__(self, records: Sequence[Record], state: RunState) -> None:
-        super().__init__(PrivateJournal(), Lease(state.run_id, 'replay', 1, 0.0), state, 2)
+    replays = True
+
+    def __init__(self, records: Sequence[Record], state: RunState, journal: RunStore | None = None) -> None:
+        super().__init__(journal or PrivateJournal(), Lease(state.run_id, 'replay', 1, 0.0), state, 2)
         self.records = records
         self.position = 1
-        self.broken = False
+        self.at_end = False
+        self.broken: AgentGraphError | None = None
         self._take_over()
 
     @property
@@ -99,6 +117,8 @@ class ReplayEffects(Effects):
         return done
 
     def _take(self, entry: Entry) -> None:
+        if self.at_end:  # the code has caught what ended the run
+            raise RecordedEnd
         upcoming = self._upcoming
         waits = isinstance(entry, Paused) and not (upcoming is None and self.state.paused)
         on_path = isinstance(entry, _WALK) or waits
@@ -111,8 +131,7 @@ class ReplayEffects(Effects):
             self._check_end(upcoming)
         difference = _difference(upcoming.entry, entry)
         if difference is not None:
-            self.broken = True
-            raise _mismatch(upcoming, entry, *difference)
+            raise self._broken(_mismatch(upcoming, entry, *difference))
         APPLY[entry.__class__](self.state, upcoming.entry)
         self.position += 1
         self._take_over()
@@ -135,12 +154,14 @@ class ReplayEffects(Effects):
         for entry in entries:
             APPLY[entry.__class__](self.state, entry)
         self.position = len(self.records)
+        self.at_end = True
         raise RecordedEnd
 
     def _stop_here(self, where: str) -> NoReturn:
-        self.broken = True
-        raise UnexpectedModelBehavior(
-            f'the recording ends after entry {len(self.records)}, {where}; record the run to its end to replay it'
+        raise self._broken(
+            UnexpectedModelBehavior(
+                f'the recording ends after entry {len(self.records)}, {where}; record the run to its end to replay it'
+            )
         )
 
     async def ask(self, model: Model, messages: Sequence[Message], info: RequestInfo, out: ResponseBuilder) -> None:
@@ -156,15 +177,24 @@ class ReplayEffects(Effects):
 
     async def call(self, *args: Any, **kwargs: Any) -> Any:
         """A call that was not recorded as finished: replay has no effects, so it cannot be made now."""
+        self.refuse('calls a tool whose result is not in the recording')
+
+    async def step(self, function: Callable[[], Any]) -> Any:
+        """A step whose result was not recorded; the same."""
+        self.refuse('does a step whose result is not in the recording')
+
+    def refuse(self, what: str) -> NoReturn:
+        """The code wants an effect here: raise, unless the recorded run came to its end at this place."""
         self._check_end(self._upcoming)
-        self.broken = True
-        raise ReplayMismatch(
-            f'after entry {self.position} the run calls a tool whose result is not in the recording',
-            seq=self.position,
-            index=0,
-            expected=None,
-            found=None,
+        raise self._broken(
+            ReplayMismatch(
+                f'after entry {self.position} the run {what}', seq=self.position, index=0, expected=None, found=None
+            )
         )
+
+    def _broken(self, error: AgentGraphError) -> AgentGraphError:
+        self.broken = self.broken or error
+        return error
 
     async def release(self) -> None:
         """There is no lease to give back."""
@@ -174,11 +204,13 @@ def _difference(recorded: Entry, made: Entry) -> tuple[str, object, object] | No
     """The first field that differs, with what it was and is; `kind` for another entry altogether."""
     if type(recorded) is not type(made):
         return 'kind', recorded, made
-    if isinstance(recorded, Entered) and recorded.by_hand:  # the code could not bring that message
+    if isinstance(recorded, Entered) and recorded.by_hand:  # the code could not bring that
         made = replace(cast('Entered', made), message=recorded.message, by_hand=True)
+        if recorded.data is not None:
+            made = replace(made, node=recorded.node, data=recorded.data)
     for name in recorded.__dataclass_fields__:
         before, now = getattr(recorded, name), getattr(made, name)
-        if before != now and not (isinstance(recorded, Ended) and name == 'error'):
+        if before != now and name not in _UNCOMPARED.get(type(recorded), ()):
             return name, before, now
     return None
 

@@ -123,10 +123,11 @@ def _free_id(given: str, state: RunState, taken: set[str], index: int) -> str:
 def refused(response: AssistantMessage) -> ContentFiltered:
     """The error of a response the provider filtered or the model refused; asking again would not help."""
     if response.refusal is not None or response.finish_reason == 'refusal':
-        reason = response.refusal or text_of(response) or 'refusal'
+        told = (response.provider_details or {}).get('refusal_reason')  # where a provider says why beside the answer
+        reason = response.refusal or (told if isinstance(told, str) else '') or text_of(response) or 'refusal'
         return ContentFiltered(f'the model refused: {reason}', reason=reason)
     details = response.provider_details or {}
-    reason = str(details.get('finish_reason') or 'content_filter')
+    reason = str(details.get('finish_reason') or details.get('block_reason') or 'content_filter')
     return ContentFiltered(
         f'the provider filtered the answer ({reason}); change the prompt, or look at provider_details in the journal',
         reason=reason,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
@@ -11,15 +12,15 @@ from typing import Any, Literal, cast
 from pydantic_graph import BaseNode, End, GraphRunContext
 
 from agent_graph import telemetry
-from agent_graph.engine.budget import Budget
+from agent_graph.engine.budget import ActiveCall, Budget
 from agent_graph.engine.channel import EventQueue, Sink
 from agent_graph.engine.effects import LEASE_SECONDS, Effects, new_run_id, now
 from agent_graph.engine.nodes import FinalResult, HandleResponse, ModelRequest, UserPrompt
 from agent_graph.engine.plan import Keep, OnPending, Plan, RunDeps, active_call
 from agent_graph.engine.state import RunState, apply, fold
-from agent_graph.errors import CodecError, ConfigError, MessageError, UnknownRun
+from agent_graph.errors import CodecError, ConfigError, JournalConflict, JournalError, MessageError, UnknownRun
 from agent_graph.journal import Journal, Lease
-from agent_graph.journal.entries import Ended, Entered, Parent, Record, Started
+from agent_graph.journal.entries import Edited, Ended, Entered, Parent, Record, Started
 from agent_graph.journal.memory import MemoryJournal
 from agent_graph.messages import CachePoint, FilePart, JsonValue, Message, UserContent
 from agent_graph.model import Model, ModelSettings
@@ -27,7 +28,17 @@ from agent_graph.pending import Confirm, Pending
 from agent_graph.text import clean_data, clean_text, json_form
 from agent_graph.usage import UsageLimits
 
-__all__ = ['Opened', 'Order', 'PrivateJournal', 'captured', 'look_inside', 'open_run', 'reopen_run', 'replay_run']
+__all__ = [
+    'Change',
+    'Opened',
+    'Order',
+    'PrivateJournal',
+    'captured',
+    'look_inside',
+    'open_run',
+    'reopen_run',
+    'replay_run',
+]
 
 
 class PrivateJournal:
@@ -81,6 +92,14 @@ class Order:
     keep: Keep | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What to record because the agent has changed, and the messages of the run for which that was decided."""
+
+    entry: Edited
+    messages: list[Message]
+
+
 async def open_run(order: Order) -> Opened:
     """Begin a new run: its first entry is committed when this returns.
 
@@ -88,6 +107,16 @@ async def open_run(order: Order) -> Opened:
     such a run is found and goes on.
     """
     around = active_call.get()
+    if around is None:
+        return await _open(order, None)
+    beside = around.begin()
+    try:
+        return await _open(order, around)
+    finally:
+        around.leave(beside)
+
+
+async def _open(order: Order, around: ActiveCall | None) -> Opened:
     owner: RunDeps | None = cast('RunDeps', around.owner) if around is not None else None
     journal = _journal_for(order, owner)
     run_id, parent = order.run_id, None
@@ -213,23 +242,21 @@ async def _go_on(order: Order, run_id: str, journal: Journal, owner: RunDeps) ->
     return run_id if order.run_id else await _go_on(order, f'{run_id}+', journal, owner)
 
 
-async def reopen_run(order: Order, run_id: str, journal: Journal, *, owner: RunDeps | None = None) -> Opened:
+async def reopen_run(
+    order: Order, run_id: str, journal: Journal, *, owner: RunDeps | None = None, change: Change | None = None
+) -> Opened:
     """Go on with a stored run: the node it was in is entered again, without a new entry.
 
-    A run that has ended, or that waits for an answer nobody gave, comes back at its `End`.
+    A run that has ended, or that waits for an answer nobody gave, comes back at its `End`. A `change` is recorded before
+    the run goes on.
     """
     state = fold(run_id, await journal.load(run_id))
     await look_inside(state, journal)
     if state.ended is None and not (state.paused and order.on_pending is None and not await _woken(state, journal)):
-        from agent_graph.engine.lease import take
-
-        lease = await take(journal, run_id)
-        records = await journal.load(run_id)
-        state = fold(run_id, records)
-        await look_inside(state, journal)
-        seq = records[-1].seq + 1
+        effects = await _taken(run_id, journal, change)
+        state, waits = effects.state, False
     else:
-        lease, seq = Lease(run_id, '', 0, 0.0), 0
+        effects, waits = Effects(journal, Lease(run_id, '', 0, 0.0), state, 0), True
     order.limits = state.limits
     _take_captured(state)
     around = active_call.get() if owner is not None else None
@@ -237,11 +264,11 @@ async def reopen_run(order: Order, run_id: str, journal: Journal, *, owner: RunD
         used = state.requests, state.tool_calls, state.tokens, state.spends
         around.absorb(*used)
         owner.budget.absorb(*used)
-    deps = _handles(order, Effects(journal, lease, state, seq), state, owner, private=not seq)
+    deps = _handles(order, effects, state, owner, private=waits)
     deps.woken = await _woken(state, journal) if state.pending else frozenset()
     deps.events.node = state.at.node if state.at is not None else ''
     ctx = GraphRunContext(state=state, deps=deps)
-    if not seq:
+    if waits:
         return End(FinalResult(None, pending=state.waiting)), ctx
     deps.entered = state.at is not None
     if state.offered is not None:
@@ -249,18 +276,39 @@ async def reopen_run(order: Order, run_id: str, journal: Journal, *, owner: RunD
     return _node_at(state), ctx
 
 
+async def _taken(run_id: str, journal: Journal, change: Change | None) -> Effects:
+    """Take a run over, and record what its agent's change makes of it."""
+    from agent_graph.engine.lease import take
+
+    lease = await take(journal, run_id)
+    try:
+        records = await journal.load(run_id)
+        state = fold(run_id, records)
+        await look_inside(state, journal)
+        effects = Effects(journal, lease, state, records[-1].seq + 1)
+        if change is not None:
+            if state.messages != change.messages:
+                raise JournalConflict(f'run {run_id} has gone on since its change was decided; resume it again')
+            await effects.record(change.entry)
+    except BaseException:
+        with suppress(JournalError):
+            await journal.release(lease)
+        raise
+    return effects
+
+
 def replay_run(
-    order: Order, records: Sequence[Record], run_id: str, on_change: Literal['refuse', 'continue']
+    order: Order, records: Sequence[Record], run_id: str | None, on_change: Literal['refuse', 'continue']
 ) -> tuple[UserPrompt, GraphRunContext[RunState, RunDeps]]:
     """A recorded run from its beginning, with a door that only compares."""
-    from agent_graph.engine.replaying import ReplayEffects, check_fingerprint
+    from agent_graph.engine.replaying import ReplayEffects, check_fingerprint, recorded_id
 
     first: Any = records[0] if records else None
     first = first.entry if isinstance(first, Record) else None
     if not isinstance(first, Started):
         raise ConfigError('there is nothing to replay: the recording does not begin with the start of a run')
-    check_fingerprint(first, order.plan, on_change)
-    state = RunState(run_id)
+    check_fingerprint(records, order.plan.fingerprint(), on_change)
+    state = RunState(run_id or recorded_id(records))
     apply(state, first)
     order.limits = state.limits
     order.keep = None

@@ -6,7 +6,7 @@ applies the stored ones, so both are the same by construction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,12 +25,20 @@ from agent_graph.journal.entries import (
     Started,
     StepDone,
 )
-from agent_graph.messages import AssistantMessage, JsonValue, Message, ToolMessage, UserContent, UserMessage
+from agent_graph.messages import (
+    AssistantMessage,
+    JsonValue,
+    Message,
+    ToolCallPart,
+    ToolMessage,
+    UserContent,
+    UserMessage,
+)
 from agent_graph.messages.history import answer, repair
 from agent_graph.pending import Confirm, Pending, PendingKind
 from agent_graph.usage import NO_USAGE, Spend, Usage, UsageLimits
 
-__all__ = ['APPLY', 'RunState', 'apply', 'call_key', 'fold', 'is_sendable']
+__all__ = ['APPLY', 'GraphPosition', 'RunState', 'apply', 'call_key', 'fold', 'is_sendable']
 
 
 @dataclass(slots=True)
@@ -46,7 +54,8 @@ class RunState:
     opposed to those a crash interrupted; `decided` (until the call starts), `approved`,
     `asked` and `denied` hold what people answered, `answered` whose calls these were, once for each answer; `shown` is
     what was waited for: the path of call ids, why, and the token. `steps` are the
-    effects inside calls that are done, by scope and name.
+    effects inside calls that are done, by scope and name. `data` is the state of a graph that is no agent's, as it was
+    recorded last.
     """
 
     run_id: str
@@ -86,6 +95,13 @@ class RunState:
     queued: tuple[UserMessage, ...] = ()
     steps: dict[tuple[str, str], JsonValue] = field(default_factory=dict[tuple[str, str], JsonValue])
     ended: Ended | None = None
+    data: JsonValue = None
+    renamed: str | None = None
+
+    @property
+    def scope(self) -> str:
+        """What belongs to this visit to the node of a graph is known under this name, also if the node has another one now."""
+        return self.renamed or f'{self.at.node if self.at is not None else ""}#{self.visit}'
 
     @property
     def waiting(self) -> tuple[Pending, ...]:
@@ -111,6 +127,15 @@ class RunState:
         if not isinstance(last, AssistantMessage):
             return None
         return answer(last, {k: f.part for k, f in self.finished.items()})
+
+
+@dataclass(slots=True)
+class GraphPosition:
+    """Where the stored run of a graph is, as JSON data: the name and the fields of its node, and the graph's state."""
+
+    node: str
+    fields: JsonValue
+    state: JsonValue
 
 
 def fold(run_id: str, records: Iterable[Record]) -> RunState:
@@ -164,6 +189,9 @@ def _entered(state: RunState, entry: Entered) -> None:
     before, state.at = state.at, entry
     state.visit += 1
     state.inside = None
+    if entry.data is not None:
+        state.renamed = None
+        _take_data(state, entry.data)
     if entry.usage is not None:
         _count(state, entry.usage, entry.spends)
     if entry.node == 'ModelRequest':
@@ -337,12 +365,70 @@ def _enqueued(state: RunState, entry: Enqueued) -> None:
 
 def _edited(state: RunState, entry: Edited) -> None:
     if entry.messages is not None:
+        _renamed(state, entry.messages)
         state.messages[:] = entry.messages
         state.new_from = min(state.new_from, len(state.messages))
     if entry.metadata is not None:
         state.metadata = entry.metadata
     if entry.limits is not None:
         state.limits = entry.limits
+    if entry.fingerprint is not None:
+        state.fingerprint = entry.fingerprint
+    if entry.data is not None:
+        _moved(state, entry.data)
+
+
+def _take_data(state: RunState, data: JsonValue) -> None:
+    """The state of a graph is recorded where it has changed."""
+    if isinstance(data, dict) and 'state' in data:
+        state.data = data['state']
+
+
+def _moved(state: RunState, data: JsonValue) -> None:
+    """A graph is in another node now, or its node has other fields."""
+    _take_data(state, data)
+    at = state.at
+    if at is None or not isinstance(data, dict) or not isinstance(at.data, dict) or 'node' not in data:
+        return
+    state.renamed = state.scope
+    name = data.get('name')
+    state.at = replace(at, node=name if isinstance(name, str) else at.node, data={**at.data, 'node': data['node']})
+
+
+def _renamed(state: RunState, messages: Sequence[Message]) -> None:
+    """Calls that are other calls in the new past, under the same id: what is known of them is known of those."""
+    before, after = _calls(state.messages), _calls(messages)
+    changed = [(before[i], part) for i, part in after.items() if i in before and before[i] != part]
+    for old, new in changed:
+        if call_key(old.tool_name, old.args) in state.denied:
+            state.denied |= {call_key(new.tool_name, new.args)}
+    handled = state.at.response if state.at is not None else None
+    last = messages[-1] if messages else None
+    if handled is None or not isinstance(last, AssistantMessage) or state.messages[-1:] != [handled]:
+        return
+    assert state.at is not None
+    state.at = replace(state.at, response=last)
+    for old, new in changed:
+        _call_renamed(state, old, new)
+
+
+def _calls(messages: Sequence[Message]) -> dict[str, ToolCallPart]:
+    parts = [p for m in messages if m.kind == 'assistant' for p in m.parts if p.kind == 'tool_call']
+    return {p.tool_call_id: p for p in parts}
+
+
+def _call_renamed(state: RunState, old: ToolCallPart, new: ToolCallPart) -> None:
+    call_id, name = new.tool_call_id, new.tool_name
+    if (started := state.started.get(call_id)) is not None:
+        args = new.args if started.args == old.args else started.args  # a person may have given others
+        state.started[call_id] = replace(started, tool_name=name, args=args)
+    if (finished := state.finished.get(call_id)) is not None:
+        state.finished[call_id] = replace(finished, part=replace(finished.part, tool_name=name))
+    if call_id in state.pending:
+        own = [p if p.path else replace(p, tool_name=name, args=new.args) for p in state.pending[call_id]]
+        state.pending[call_id] = tuple(own)
+    if state.offered is not None:
+        state.offered = tuple(name if n == old.tool_name else n for n in state.offered)
 
 
 def _step_done(state: RunState, entry: StepDone) -> None:
@@ -352,6 +438,8 @@ def _step_done(state: RunState, entry: StepDone) -> None:
 def _ended(state: RunState, entry: Ended) -> None:
     state.ended = entry
     state.inside = None
+    if entry.data is not None:
+        _take_data(state, entry.data)
     if entry.usage is not None:
         _count(state, entry.usage, entry.spends)
     if entry.message is not None:

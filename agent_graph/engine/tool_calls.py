@@ -38,7 +38,7 @@ from agent_graph.tools import RunContext, Tool, ToolReturn
 if TYPE_CHECKING:
     from agent_graph.tools.schema import FunctionSchema
 
-__all__ = ['Call', 'failure', 'inside', 'look_at', 'reserve', 'run_all', 'show_refused', 'tool_context']
+__all__ = ['Call', 'failure', 'inside', 'leaves', 'look_at', 'reserve', 'run_all', 'show_refused', 'tool_context']
 
 T = TypeVar('T')
 
@@ -281,13 +281,13 @@ async def _answer(deps: RunDeps, call: Call) -> ToolAnswer | tuple[Pending, ...]
     except ModelRetry as error:
         return ToolAnswer(ToolReturnPart(part.tool_name, clean_text(error.message), part.tool_call_id, 'retry'))
     except PauseSignal as signal:
-        return _below(deps, call_id, signal.pending)
+        return _below(deps, call_id, _waits(call, signal.pending))
     except BaseExceptionGroup as group:  # two waits side by side in an asyncio.TaskGroup
         waits, others = group.split(PauseSignal)
         if waits is None or others is not None:
             await _record_failure(deps, call, group)
             raise failure(deps, f'tool {part.tool_name!r}', part, group) from group
-        return _below(deps, call_id, tuple(p for signal in _leaves(waits) for p in signal.pending))
+        return _below(deps, call_id, _waits(call, tuple(p for signal in leaves(waits) for p in signal.pending)))
     except ApprovalRequired as error:
         if not (call_id in deps.state.approved or deps.state.confirm == 'never'):
             asked, nth = error.question, deps.state.answered.count(call_id)
@@ -306,6 +306,10 @@ async def _answer(deps: RunDeps, call: Call) -> ToolAnswer | tuple[Pending, ...]
         raise failure(deps, f'tool {part.tool_name!r}', part, error) from error
 
 
+def _waits(call: Call, pending: tuple[Pending, ...]) -> tuple[Pending, ...]:
+    return pending if call.active is None else call.active.all_waits(pending)
+
+
 def _below(deps: RunDeps, call_id: str, pending: Sequence[Pending]) -> tuple[Pending, ...]:
     """What a call waits for, seen from this run; of several questions of its own the first, for answers come in order."""
     own = [p for p in pending if p.run_id == deps.run_id][:1]
@@ -313,10 +317,11 @@ def _below(deps: RunDeps, call_id: str, pending: Sequence[Pending]) -> tuple[Pen
     return (*own, *inner)
 
 
-def _leaves(group: BaseExceptionGroup[PauseSignal]) -> list[PauseSignal]:
+def leaves(group: BaseExceptionGroup[PauseSignal]) -> list[PauseSignal]:
+    """The waits in a group of nothing but waits, as several tasks side by side give them."""
     found: list[PauseSignal] = []
     for error in group.exceptions:
-        found += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
+        found += leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
     return found
 
 

@@ -185,11 +185,18 @@ class Enqueued:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """A fork was given another past: the conversation, metadata or limits as they are from here on."""
+    """A run was given another past: the conversation, metadata or limits as they are from here on.
+
+    In a fork, or when the agent had changed: then `fingerprint` says what it is now. Where a response is about to be
+    handled and the conversation ends with another one, that is handled instead. `data` is for other graphs: the node with
+    its fields, or the state, where they are others.
+    """
 
     messages: tuple[Message, ...] | None = None
     metadata: dict[str, JsonValue] | None = None
     limits: UsageLimits | None = None
+    fingerprint: dict[str, JsonValue] | None = None
+    data: JsonValue = None
     kind: Literal['edited'] = field(default='edited', kw_only=True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agent_graph.errors import (
     AllModelsFailed,
+    FetchFailed,
     ModelHTTPError,
     ModelProtocolError,
     ModelTimeout,
@@ -91,12 +92,14 @@ def retryable(error: Exception) -> bool:
     That is `ModelUnreachable`, `ModelTimeout`, `ModelProtocolError`, and a `ModelHTTPError` of status 408, 409, 425, 429
     or 5xx, or with a provider's word for the like where there is no status (an error inside a stream or an answer). Never
     other errors of 4xx, which are ours, unless they say that the server has too much to do; and never one that says the
-    account is empty, also as a 429. `AllModelsFailed` passes when one of its errors does.
+    account is empty, also as a 429. `AllModelsFailed` passes when one of its errors does, `FetchFailed` by the status of the file's server.
     """
     if isinstance(error, ModelHTTPError):
         return _passes(error)
     if isinstance(error, AllModelsFailed):
         return any(retryable(e) for e in error.errors)
+    if isinstance(error, FetchFailed):
+        return not error.status or _is_passing(error.status)
     return isinstance(error, ModelUnreachable | ModelTimeout | ModelProtocolError)
 
 
@@ -104,11 +107,15 @@ def _passes(error: ModelHTTPError) -> bool:
     words = {_bare(word) for word in (error.code, error.type) if word}
     if words & _LASTING:
         return False
-    if error.status in _STATUSES or 500 <= error.status < 600:
+    if _is_passing(error.status):
         return True
     if error.status == 400:
         return bool(words & _BUSY)
     return error.status < 400 and bool(words & (_BUSY | _FAILING))
+
+
+def _is_passing(status: int) -> bool:
+    return status in _STATUSES or 500 <= status < 600
 
 
 def _bare(word: str) -> str:

@@ -136,7 +136,7 @@ class FallbackModel(WrapperModel):
         response = out.build()
         if not self._on_response(response):
             return None
-        return f'its response was not wanted: {response.refusal or response.finish_reason or "no reason given"}'
+        return line(f'its response was not wanted: {response.refusal or response.finish_reason or "no reason given"}')
 
     async def _prepare(self, index: int, tried: _Tried, reason: str, out: ResponseBuilder) -> None:
         model = self._model(index)

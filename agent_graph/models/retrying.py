@@ -115,7 +115,7 @@ class RetryingModel(WrapperModel):
         if advice is None:
             return True
         asking.guide(advice)
-        await self._prepare(asking, advice, 0.0, out)
+        await self._prepare(asking, line(advice), 0.0, out)
         return False
 
     def _advice(self, asking: _Asking, out: ResponseBuilder) -> str | None:

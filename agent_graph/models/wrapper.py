@@ -16,6 +16,9 @@ __all__ = ['LOG', 'CountTokens', 'WrapperModel', 'identity_of', 'is_free', 'line
 
 T = TypeVar('T')
 
+_LONGEST = 500
+"""Characters of an error in a line."""
+
 LOG = logging.getLogger('agent_graph.models')
 """Where waits, fallbacks and failures of a cache are told."""
 
@@ -86,9 +89,11 @@ def title(model: Model) -> str:
     return f'{model.provider}:{model.name}'
 
 
-def line(error: BaseException) -> str:
-    """An error in a line of its own."""
-    return f'{type(error).__name__}: {error}' if str(error) else type(error).__name__
+def line(what: object) -> str:
+    """An error, or a text, in one line that is not too long: servers answer with whole pages."""
+    text = f'{type(what).__name__}: {what}'.removesuffix(': ') if isinstance(what, BaseException) else str(what)
+    text = ' '.join(text[: 4 * _LONGEST].split())
+    return text if len(text) <= _LONGEST else f'{text[:_LONGEST]}...'
 
 
 def identity_of(model: Model) -> JsonValue:

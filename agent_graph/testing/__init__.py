@@ -12,14 +12,17 @@ from agent_graph.testing.scripted import FunctionModel, Request, ScriptedModel, 
 if TYPE_CHECKING:
     from agent_graph.testing.cassettes import CassetteMismatch, check_replay, replay_cassette
     from agent_graph.testing.journal_suite import DurableJournalSuite, JournalSuite
+    from agent_graph.testing.model_suite import HTTPModelSuite, ModelSuite
 
 __all__ = [
     'AnswerFunction',
     'CassetteMismatch',
     'DurableJournalSuite',
     'FunctionModel',
+    'HTTPModelSuite',
     'JournalSuite',
     'ModelAnswer',
+    'ModelSuite',
     'ReplayModel',
     'Request',
     'ScriptItem',
@@ -36,6 +39,10 @@ def __getattr__(name: str) -> Any:
         from agent_graph.testing import journal_suite
 
         return getattr(journal_suite, name)
+    if name in ('HTTPModelSuite', 'ModelSuite'):
+        from agent_graph.testing import model_suite
+
+        return getattr(model_suite, name)
     if name in ('CassetteMismatch', 'check_replay', 'replay_cassette'):
         from agent_graph.testing import cassettes
 

@@ -127,7 +127,7 @@ def test_resume_needs_to_know_the_agent(command: Command, new_run: NewRun) -> No
     done = command('runs', 'resume', run_id)
     assert done.code == 2 and 'the code of a run is not in the journal: pass --target' in done.err
     done = command('runs', 'resume', run_id, '--target', 'staff.py:free')
-    assert done.code == 2 and "was begun by another version of the agent: tool 'pay' is gone" in done.err
+    assert done.code == 2 and "was begun by another version of payer: tool 'pay' is gone" in done.err
     done = command('runs', 'resume', 'nothing', '--target', 'staff.py:payer')
     assert done.code == 2 and "there is no run 'nothing'" in done.err
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -11,19 +13,26 @@ from pydantic import BaseModel, Field
 
 from agent_graph import (
     Agent,
+    AnswerError,
+    AssistantMessage,
     CodecError,
     ConfigError,
     Journal,
+    JournalConflict,
     JournalError,
     MemoryJournal,
     RunContext,
+    RunState,
     Tool,
     ToolApproved,
+    ToolDenied,
     UnknownRun,
     resume_graph,
 )
+from agent_graph.journal.entries import Edited
+from agent_graph.messages import is_valid
 from agent_graph.testing import FunctionModel
-from tests.durable.kit import pending_ids
+from tests.durable.kit import KINDS, Killed, Mortal, Store, entries_of, pending_ids, stored_state
 from tests.engine.kit import Log, answers_of, call, go
 
 
@@ -360,5 +369,209 @@ def test_a_run_of_an_agent_is_no_run_of_a_graph() -> None:
             assert type(caught.value).__name__ != 'RunLocked', 'the first attempt did not give the run back'
         result = await agent_with(journal, GATED, look).resume('r')
         assert pending_ids(result) == ['c1']
+
+    go(main())
+
+
+# --- migrating -------------------------------------------------------------------------------------------------------
+
+
+def renaming(old: str, new: str, **args: Any) -> Callable[[list[str], RunState], RunState]:
+    """Renames a tool in the past, and adds arguments to its calls."""
+
+    def part(p: Any) -> Any:
+        if p.kind == 'tool_call' and p.tool_name == old:
+            return replace(p, tool_name=new, args={**p.args, **args})
+        return replace(p, tool_name=new) if p.kind == 'tool_return' and p.tool_name == old else p
+
+    def migrate(changes: list[str], state: RunState) -> RunState:
+        assert f'tool {old!r} is gone' in changes and f'tool {new!r} is new' in changes
+        state.messages = [
+            replace(m, parts=tuple(part(p) for p in m.parts)) if m.kind in ('assistant', 'tool') else m  # pyright: ignore
+            for m in state.messages
+        ]
+        return state
+
+    return migrate
+
+
+def _transfer(log: Log, **options: Any) -> Tool:
+    async def transfer(euros: int, note: str) -> str:
+        log.append((euros, note))
+        return f'{euros} transferred'
+
+    return Tool(transfer, **options)
+
+
+@pytest.mark.parametrize('override', [None, {'euros': 1, 'note': 'by hand'}], ids=['plain', 'override'])
+@pytest.mark.parametrize('kind', KINDS)
+def test_a_call_that_waits_is_migrated_and_answered_at_once(kind: str, override: Any, tmp_path: Path) -> None:
+    async def main() -> None:
+        store, log = Store(kind, tmp_path), Log()
+        result = await agent_with(store.journal, GATED, look).run('go', run_id='r')
+        waiting = result.pending[0]
+        agent = agent_with(await store.restart(), _transfer(log, requires_approval=True), look)
+        migrate = renaming('pay', 'transfer', note='migrated')
+        shown = await agent.resume('r', on_change=migrate)
+        assert shown.pending == (waiting,), 'nothing happens to a run that waits'
+        with pytest.raises(AnswerError, match=r'no tool|cannot be used'):
+            await agent.resume('r', answers={waiting: ToolApproved({'euros': 1})}, on_change=migrate)
+        result = await agent.resume('r', answers={waiting: ToolApproved(override)}, on_change=migrate)
+        assert result.output == 'done' and log == [(1, 'by hand') if override else (5, 'migrated')]
+        (part,) = answers_of(result.messages)
+        assert (part.tool_name, part.tool_call_id) == ('transfer', 'c1') and is_valid(result.messages)
+        calls = [
+            p for m in result.messages if isinstance(m, AssistantMessage) for p in m.parts if p.kind == 'tool_call'
+        ]
+        assert [(p.tool_name, p.args) for p in calls] == [('transfer', {'euros': 5, 'note': 'migrated'})]
+        entries = await entries_of(store.journal, 'r')
+        (edited,) = [e for e in entries if isinstance(e, Edited)]
+        assert edited.fingerprint is not None and 'transfer' in str(edited.fingerprint)
+        assert (await stored_state(store.journal, 'r')).fingerprint == edited.fingerprint
+        assert (await agent.replay('r')).output == 'done', "the run is the new agent's now"
+        await store.journal.aclose()
+
+    go(main())
+
+
+def test_a_denied_call_stays_denied_under_its_new_name() -> None:
+    async def main() -> None:
+        journal, log = MemoryJournal(), Log()
+
+        def answer(messages: Any, info: Any) -> Any:
+            name = info.tools[0].name
+            args = {'euros': 5} if name == 'pay' else {'euros': 5, 'note': 'n'}
+            return 'done' if len(messages) > 4 else [call(name, args, f'c{len(messages)}')]
+
+        agent = Agent(FunctionModel(answer), tools=[GATED], journal=journal)
+        result = await agent.run('go', run_id='r')
+        async with agent.resume_iter('r', answers={result.pending[0]: ToolDenied('no')}) as run:
+            await run.next()  # the denial is handled, and the model not asked again yet
+        agent = Agent(FunctionModel(answer), tools=[_transfer(log, requires_approval=True)], journal=journal)
+        result = await agent.resume('r', on_change=renaming('pay', 'transfer', note='n'))
+        assert [p.outcome for p in answers_of(result.messages)] == ['denied', 'denied'] and log == []
+
+    go(main())
+
+
+def test_a_call_a_crash_cut_off_is_migrated() -> None:
+    async def main() -> None:
+        journal, log = MemoryJournal(), Log()
+        mortal = Mortal(journal, 6, committed=False)
+        with pytest.raises(Killed):
+            await agent_with(mortal, Tool(pay, on_crash='retry'), look).run('go', run_id='r')
+        await mortal.bury()
+        agent = agent_with(journal, _transfer(log, on_crash='retry'), look)
+        result = await agent.resume('r', on_change=renaming('pay', 'transfer', note='m'))
+        assert result.output == 'done' and log == [(5, 'm')]
+
+    go(main())
+
+
+def test_a_call_that_had_finished_is_not_run_under_its_new_name() -> None:
+    async def main() -> None:
+        journal, log = MemoryJournal(), Log()
+        mortal = Mortal(journal, 7, committed=False)
+        with pytest.raises(Killed):
+            await agent_with(mortal, pay, look).run('go', run_id='r')
+        await mortal.bury()
+        agent = agent_with(journal, _transfer(log), look)
+        result = await agent.resume('r', on_change=renaming('pay', 'transfer', note='m'))
+        assert result.output == 'done' and log == []
+        (part,) = answers_of(result.messages)
+        assert (part.tool_name, part.content) == ('transfer', '5 paid')
+
+    go(main())
+
+
+async def _left_behind(journal: Journal) -> None:
+    """A run between its first request and the response."""
+    async with agent_with(journal, pay, look).iter('go', run_id='r', metadata={'v': 1}) as run:
+        await run.next()
+
+
+@pytest.mark.parametrize('how', ['continue', True, 'state'])
+def test_once_it_has_gone_on_it_is_the_new_agent_s(how: Any) -> None:
+    async def main() -> None:
+        journal = MemoryJournal()
+        await _left_behind(journal)
+        asked: list[Any] = []
+
+        def migrate(changes: list[str], state: RunState) -> Any:
+            asked.append(changes)
+            state.metadata = {'v': 2}
+            return state if how == 'state' else how
+
+        mortal = Mortal(journal, 2)  # the change, and one thing more
+        new = agent_with(mortal, pay)
+        with pytest.raises(Killed):
+            await new.resume('r', on_change='continue' if how == 'continue' else migrate)
+        await mortal.bury()
+        with pytest.raises(ConfigError, match="tool 'look' is new"):
+            await agent_with(journal, pay, look).resume('r')
+        result = await agent_with(journal, pay).resume('r')
+        assert result.output == 'done' and asked == ([] if how == 'continue' else [["tool 'look' is gone"]])
+        assert result.metadata == {'v': 1 if how == 'continue' else 2}
+
+    go(main())
+
+
+def _takes_away(changes: list[str], state: RunState) -> RunState:
+    state.messages = state.messages[:-1]
+    return state
+
+
+def _renames_the_id(changes: list[str], state: RunState) -> RunState:
+    state.messages[-1] = AssistantMessage([call('look', {}, 'other')])
+    return state
+
+
+def _tampers(changes: list[str], state: RunState) -> RunState:
+    state.tool_calls = 0
+    state.requests = 0
+    return state
+
+
+NO: dict[str, Any] = {
+    'nothing': lambda changes, state: None,  # pyright: ignore
+    'a word': lambda changes, state: 'yes',  # pyright: ignore
+    'the messages': lambda changes, state: state.messages,  # pyright: ignore
+    'no': lambda changes, state: False,  # pyright: ignore
+    'without the response that waits': _takes_away,
+    'without the call that waits': _renames_the_id,
+    'another count': _tampers,
+}
+
+
+@pytest.mark.parametrize('name', NO)
+def test_a_migration_in_doubt_is_a_no(name: str) -> None:
+    async def main() -> None:
+        journal = MemoryJournal()
+        await stopped(journal)
+        before = copy.deepcopy(await journal.load('r'))
+        for answers in (None, {'c1': ToolApproved()}):
+            with pytest.raises(ConfigError):
+                await agent_with(journal, GATED).resume('r', answers=answers, on_change=NO[name])
+        assert await journal.load('r') == before
+        assert pending_ids(await agent_with(journal, GATED, look).resume('r')) == ['c1']
+
+    go(main())
+
+
+def test_a_run_that_went_on_meanwhile_is_not_given_an_old_past() -> None:
+    async def main() -> None:
+        journal = MemoryJournal()
+        await _left_behind(journal)
+
+        async def migrate(changes: list[str], state: RunState) -> RunState:
+            async with agent_with(journal, pay, look).resume_iter('r') as run:
+                await run.next()
+                await run.next()
+            return state
+
+        with pytest.raises(JournalConflict, match='gone on'):
+            await agent_with(journal, pay).resume('r', on_change=migrate)
+        result = await agent_with(journal, pay, look).resume('r')
+        assert result.output == 'done'
 
     go(main())

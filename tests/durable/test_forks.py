@@ -242,6 +242,42 @@ def test_edit_changes_the_fork_and_nothing_else() -> None:
     go(main())
 
 
+def test_an_edited_response_is_the_one_that_is_handled() -> None:
+    async def main() -> None:
+        journal, log = MemoryJournal(), Log()
+
+        async def pay(euros: int) -> str:
+            log.append(euros)
+            return f'{euros} paid'
+
+        def answer(messages: Any, info: Any) -> Any:
+            return messages[-1].parts[0].content if len(messages) > 1 else [call('pay', {'euros': 5}, 'c1')]
+
+        agent = Agent(FunctionModel(answer), tools=[pay], journal=journal)
+        await agent.run('go', run_id='r')
+        assert log == [5]
+
+        def cheaper(state: Any) -> None:
+            state.messages[-1] = AssistantMessage([call('pay', {'euros': 1}, 'c1'), call('pay', {'euros': 2}, '')])
+
+        fork = await agent.fork('r', at=4, edit=cheaper)
+        result = await agent.resume(fork)
+        assert log == [5, 1, 2] and result.output == '1 paid' and is_valid(result.messages)
+        assert (await agent.replay(fork)).output == '1 paid'
+        # The call has begun at the next entry: there it can be changed, but not be taken away.
+        again = await agent.resume(await agent.fork('r', at=6, edit=cheaper))
+        assert log == [5, 1, 2, 2] and again.output == '5 paid'
+        for at, messages in (
+            (4, []),
+            (4, [UserMessage('go')]),
+            (6, [AssistantMessage([call('pay', {'euros': 1}, 'x')])]),
+        ):
+            with pytest.raises(ConfigError, match='took away'):
+                await agent.fork('r', at=at, edit=_set('messages', messages))
+
+    go(main())
+
+
 def test_edit_may_return_a_state() -> None:
     async def main() -> None:
         agent = make_agent(Log(), MemoryJournal())

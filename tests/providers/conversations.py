@@ -104,7 +104,7 @@ class _Script:
 
     def tools(self, replay: Any) -> list[Tool]:
         """All tools of all requests; each request drops those it did not offer."""
-        last = {c['name'] for c in self.recs[-1]['expected']['tool_calls']}
+        last = _last_calls(self.recs)
         every = {name: tool for index in range(len(self.recs)) for name, tool in self.offered(index).items()}
         return [self._tool(name, *tool, replay, stop=name in last) for name, tool in every.items()]
 
@@ -133,14 +133,20 @@ async def play(dialect: Dialect, conversation: dict[str, Any]) -> None:
     recs = [by_id[i] for i in conversation['record_ids']]
     with _replay_module().Replay(recs) as replay:
         end = await _converse(dialect, recs, replay)
-        assert replay.mismatches == []
-        assert replay.k == len(recs)
+        # The engine answers a call to a tool that nobody offers; where a recording ends in one, its answer comes too late.
+        late = not _last_calls(recs) <= {name for r in recs for name in dialect.offered(r['request']['body'])}
+        assert [m for m in replay.mismatches if not late or m['request'] < len(recs)] == []
+        assert replay.k == len(recs) + late
     expected = recs[-1]['expected']
     if expected.get('error'):
         assert isinstance(end, ModelHTTPError) and end.status == recs[-1]['response']['status']
-    elif expected['text']:
+    elif expected['text'] and not expected['tool_calls']:  # where the last word is a call, the run ends with its result
         assert end == expected['text']
         assert end.startswith(conversation['final_text'])  # which is cut at 300 characters
+
+
+def _last_calls(recs: list[dict[str, Any]]) -> set[str]:
+    return {c['name'] for c in recs[-1]['expected']['tool_calls'] if c['name']}
 
 
 async def _converse(dialect: Dialect, recs: list[dict[str, Any]], replay: Any) -> Any:

@@ -25,7 +25,7 @@ from agent_graph.cli.debugger.showing import (
     show_waiting,
 )
 from agent_graph.cli.dialog import Dialog
-from agent_graph.cli.exits import CommandError, Exit, one_line
+from agent_graph.cli.exits import CommandError, Exit, exit_of, one_line
 from agent_graph.cli.facts import Place
 from agent_graph.cli.people import Answers, find_call, given_answer
 from agent_graph.cli.view import LiveView, Report
@@ -34,7 +34,7 @@ from agent_graph.engine.nodes import UserPrompt
 from agent_graph.errors import AnswerError
 from agent_graph.journal import Journal
 from agent_graph.journal.checks import status_of
-from agent_graph.journal.entries import Entered, Record, RunStatus
+from agent_graph.journal.entries import Entered, Record
 from agent_graph.pending import Pending
 from agent_graph.runner import AgentRun
 
@@ -42,8 +42,6 @@ __all__ = ['Debugger', 'Opening', 'Setting']
 
 Opening: TypeAlias = AbstractAsyncContextManager[AgentRun[Any]]
 """What `agent.iter(...)` and `agent.resume_iter(...)` give."""
-
-_CODES: dict[RunStatus, Exit] = {'completed': Exit.COMPLETED, 'paused': Exit.PAUSED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +273,7 @@ class Debugger:
             self._out.line('to try the node it failed in once more:')
             at = str(_last_node(records))
             self._out.line(self._setting.place.command('runs', 'fork', run.run_id, '--at', at), indent=2)
-        return _CODES.get(status, Exit.FAILED)
+        return exit_of(status, self._error, records)
 
 
 def _last_node(records: list[Record]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from agent_graph.cli.dialog import read_input
 from agent_graph.cli.exits import CommandError
 from agent_graph.cli.facts import Place, call_path, counted
 from agent_graph.cli.journals import DEFAULT_JOURNAL, JsonOption, RunArgument, with_journal
@@ -115,7 +115,7 @@ def answer(
 
     Exit codes: 0 recorded, or the run completed; 1 it failed; 2 refused, nothing was recorded; 3 it waits for more.
     """
-    text = sys.stdin.read() if value == '-' else value
+    text = read_input('the answer') if value == '-' else value
     _give(_Command('answer', run, call, text, None, target, model, deps, journal, as_json))
 
 

@@ -18,6 +18,7 @@ from agent_graph_providers.local.reply import Reply
 from agent_graph_providers.local.server import Running, Serving, found, require_llama, running
 from agent_graph_providers.local.weights import DEFAULT_NAME, default_weights, weights_at
 from agent_graph_providers.openai import OpenAIModel, Server
+from agent_graph_providers.wire.access import at
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -132,6 +133,7 @@ class LocalModel:
         return running(serving)
 
 
+@at(_SERVER)
 def model(name: str) -> LocalModel:
     """What the entry point `local` names: the default model for `local:`, the GGUF file `name` otherwise."""
     return LocalModel(name or None)

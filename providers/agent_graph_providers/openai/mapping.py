@@ -47,11 +47,12 @@ _NOT_FIELDS = frozenset(
         'extra_headers',
         'tool_choice',
         'builtin_tools',
-        'auto_cache',
-        'previous_response_id',
-        'background',
+        'auto_cache',  # the servers cache by themselves
     }
 )
+
+_ELSEWHERE = {'previous_response_id': 'openai-responses', 'background': 'openai-responses'}
+"""Settings that only another protocol has words for, and the prefix of its models."""
 
 
 def form_of(server: Server) -> MapMessage:
@@ -153,8 +154,12 @@ def _add_settings(body: dict[str, Any], settings: ModelSettings, server: Server)
     for key, value in settings.items():
         name = _FIELDS.get(key)
         if name is None:
-            if key in _NOT_FIELDS:
+            if key in _NOT_FIELDS or (key in _ELSEWHERE and not value):
                 continue
+            if key in _ELSEWHERE:
+                raise ConfigError(
+                    f'Chat Completions has no {key} ({value!r} was set); use a model of {_ELSEWHERE[key]!r}, or leave it out'
+                )
             raise ConfigError(
                 f'there is no model setting {key!r}; use {sorted(_FIELDS)!r}, or extra_body for other fields'
             )

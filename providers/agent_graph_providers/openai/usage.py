@@ -15,9 +15,12 @@ _CACHED = ('prompt_cache_hit_tokens', 'cached_tokens', 'num_cached_tokens')
 _COMMON = frozenset({'cached_tokens', 'cache_write_tokens', 'reasoning_tokens'})
 
 
-def usage_of(raw: Mapping[str, Any]) -> Usage:
-    """The counts of a `usage` object; what it does not state is 0. Other counts of tokens go to `details`."""
-    prompt, completion = _inner(raw, 'prompt_tokens_details'), _inner(raw, 'completion_tokens_details')
+def usage_of(raw: Mapping[str, Any], sent: str = 'prompt_tokens', received: str = 'completion_tokens') -> Usage:
+    """The counts of a `usage` object; what it does not state is 0. Other counts of tokens go to `details`.
+
+    `sent` and `received` are its names for the two sides, with `_details` at their end where the details are.
+    """
+    prompt, completion = _inner(raw, f'{sent}_details'), _inner(raw, f'{received}_details')
     cached = _count(prompt, 'cached_tokens')
     for name in _CACHED:
         cached = cached or _count(raw, name)
@@ -27,8 +30,8 @@ def usage_of(raw: Mapping[str, Any]) -> Usage:
             if name not in _COMMON and type(value) is int and value:
                 details[f'{prefix}_{name}'] = value
     return Usage(
-        input_tokens=_count(raw, 'prompt_tokens'),
-        output_tokens=_count(raw, 'completion_tokens'),
+        input_tokens=_count(raw, sent),
+        output_tokens=_count(raw, received),
         total_tokens=_count(raw, 'total_tokens'),
         cache_read_tokens=cached,
         cache_write_tokens=_count(prompt, 'cache_write_tokens'),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import SecretStr
 
@@ -14,7 +14,9 @@ from agent_graph.errors import ConfigError
 from agent_graph.model import ModelSettings
 from agent_graph_providers.wire.errors import Asked, shown_url
 
-__all__ = ['Access', 'Hidden', 'Key', 'Site', 'own_settings']
+__all__ = ['Access', 'Hidden', 'Key', 'Site', 'at', 'own_settings']
+
+F = TypeVar('F', bound=Callable[..., Any])
 
 
 class Key(str):
@@ -43,6 +45,9 @@ class Site:
     `locate` finds the address where it depends on something else, such as a region; it raises `ConfigError`. `secrets` are
     others than the key that no error may show.
     `other_key_envs` are looked at, in order, where `key_env` is not set.
+
+    For the command line: `extra` is the extra to install where its name is not the prefix, `credentials` says in a few words
+    where credentials other than a key come from (`''` for nowhere), without asking the network.
     """
 
     name: str
@@ -54,6 +59,22 @@ class Site:
     locate: Callable[[], str] | None = None
     secrets: Callable[[], Iterable[str]] | None = None
     other_key_envs: tuple[str, ...] = ()
+    extra: str = ''
+    credentials: Callable[[], str] | None = None
+
+    def placed(self, address: str, model: str) -> str:
+        """The address at which `model` is asked; a site may add a path to one that was given without."""
+        return address
+
+
+def at(site: Site) -> Callable[[F], F]:
+    """Marks the function an entry point names with where its models are, so that tools can tell without calling it."""
+
+    def mark(function: F) -> F:
+        function.site = site  # pyright: ignore[reportFunctionMemberAccess]
+        return function
+
+    return mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +118,7 @@ class Access:
             raise ConfigError(
                 f'the address {shown_url(url)!r} of {site.name} is no URL; begin it with https:// or http://'
             )
-        return url.rstrip('/')
+        return site.placed(url.rstrip('/'), self.name)
 
     def key(self) -> Key:
         """The key, `''` where none is needed. Raises `ConfigError` if one is missing or cannot be sent."""

@@ -30,6 +30,7 @@ STREAMED = frozenset(
         'summary',
         'delta',
         'partial_json',
+        'stringValue',
     }
 )
 """Fields that a stream sends in pieces."""

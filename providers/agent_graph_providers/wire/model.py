@@ -196,7 +196,7 @@ class HttpModel:
         sent, key = wire.count_request(question), self._access.key()
         asked = self._access.asked(key=key)
         count = Count(wire, asked)
-        # What a user adds to requests is not part of this one, whose body has another form.
+        # The body has another form than a request's: the wire merges what a user adds to those.
         settings = cast(ModelSettings, {k: v for k, v in question.settings.items() if k != 'extra_body'})
         http = await self._clients.get()
         await ask(partial(self._send, http, sent, key, settings), count, asked, settings)

@@ -26,7 +26,7 @@ MapMessage: TypeAlias = Callable[[Message, Mapping[str, str]], list[dict[str, An
 """`(message, tools' own names -> names as sent where they differ)` -> the list entries it takes. Pure."""
 
 _MOST_OFFERS = 16
-_ANY_START = '[A-Za-z0-9_-]'
+_ANY = '[A-Za-z0-9_-]'
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,17 @@ class Offer:
 
 
 class Offers:
-    """The wire forms of tools, made on first use by `map_tool`. `start`: what a name may begin with, a character class."""
+    """The wire forms of tools, made on first use by `map_tool`.
 
-    __slots__ = ('_made', '_map_tool', '_start')
+    Character classes say what a name may begin with (`start`) and what may be in it (`pattern`).
+    """
 
-    def __init__(self, map_tool: MapTool, *, start: str = _ANY_START) -> None:
+    __slots__ = ('_made', '_map_tool', '_pattern', '_start')
+
+    def __init__(self, map_tool: MapTool, *, start: str = _ANY, pattern: str = _ANY) -> None:
         self._map_tool = map_tool
         self._start = start
+        self._pattern = pattern
         self._made: dict[int, Offer] = {}
 
     def of(self, tools: tuple[ToolDefinition, ...]) -> Offer:
@@ -68,15 +72,18 @@ class Offers:
 
     def unknown(self, name: str) -> str | None:
         """The name under which a call to something that is no tool (any more) goes back; `None` if its own will do."""
-        if re.fullmatch(f'{self._start}[A-Za-z0-9_-]{{0,63}}', name):
+        if re.fullmatch(f'{self._start}{self._pattern}{{0,63}}', name):
             return None
-        return wire_names([name], start=self._start)[name] if name.strip() else 'unnamed'
+        return self._names([name])[name] if name.strip() else 'unnamed'
 
     def _make(self, tools: tuple[ToolDefinition, ...]) -> Offer:
-        sent = wire_names([t.name for t in tools], start=self._start)
+        sent = self._names([t.name for t in tools])
         names = {name: wire for name, wire in sent.items() if name != wire}
         wire = [self._map_tool(t, sent[t.name]) for t in tools]
         return Offer(tools, wire, names, {wire: name for name, wire in names.items()}, frozenset(sent.values()))
+
+    def _names(self, names: Sequence[str]) -> dict[str, str]:
+        return wire_names(names, pattern=self._pattern, start=self._start)
 
 
 class Memory:

@@ -1,0 +1,255 @@
+"""One answer of `/v2/chat` -> pushes into a `ResponseBuilder`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from agent_graph.messages import Citation, FinishReason
+from agent_graph.model import ResponseBuilder
+from agent_graph.text import clean_json
+from agent_graph_providers.cohere.usage import usage_of
+from agent_graph_providers.openai.calls import Call, CallPieces
+from agent_graph_providers.wire.errors import Asked
+from agent_graph_providers.wire.jsontext import Halves
+
+__all__ = ['Answer', 'citation_of']
+
+_FINISH: Mapping[str, FinishReason] = {
+    'COMPLETE': 'stop',
+    'STOP_SEQUENCE': 'stop',
+    'MAX_TOKENS': 'length',
+    'TOOL_CALL': 'tool_calls',
+    'ERROR_TOXIC': 'content_filter',
+    'ERROR_LIMIT': 'length',
+}
+_FAILED = frozenset({'ERROR', 'TIMEOUT'})
+"""Finish words that say the server gave up: what came is no answer."""
+
+
+class Answer:
+    """Reads the answer to one request. `back` maps tools' names as sent to their own, `known` are all names as sent."""
+
+    def __init__(self, out: ResponseBuilder, asked: Asked, *, back: Mapping[str, str], known: frozenset[str]) -> None:
+        self._out = out
+        self._asked = asked
+        self._back = back
+        self._known = known
+        self._calls = CallPieces(known.__contains__)
+        self._shown: set[int] = set()
+        self._plan: list[str] = []
+        self._citations: list[dict[str, Any]] = []
+        self._texts: list[Any] = []
+        """The keys of the text blocks, in order."""
+        self._logprobs: list[Any] = []
+        self._usage: Mapping[str, Any] | None = None
+        self._halves = Halves()
+        self._edges = False
+        self._finished: str | None = None
+        self._details: dict[str, Any] = {}
+        self.done = False
+
+    async def whole(self, data: Any) -> None:
+        """A plain answer."""
+        fields = mapping(data)
+        if 'message' not in fields or isinstance(fields['message'], str):
+            raise self._not_an_answer(data)
+        self._begin(fields)
+        message = mapping(fields['message'])
+        self._add_plan(message.get('tool_plan'))
+        content: Any = message.get('content')
+        blocks = [{'type': 'text', 'text': content}] if isinstance(content, str) else self._list(content)
+        for index, block in enumerate(blocks):
+            await self._block(index, mapping(block))
+        for index, call in enumerate(self._list(message.get('tool_calls'))):
+            await self._call(index, mapping(call))
+        self._citations += [dict(mapping(c)) for c in self._list(message.get('citations'))]
+        self._logprobs += self._list(fields.get('logprobs'))
+        self._finish(fields)
+        await self.end()
+
+    async def chunk(self, data: Any, edges: bool = False) -> None:
+        """One event of a stream; `edges`: its texts may begin or end with half a surrogate pair."""
+        self._edges = edges or bool(self._halves)
+        event = mapping(data)
+        message = mapping(mapping(event.get('delta')).get('message'))
+        match event.get('type'):
+            case 'content-delta' | 'content-start':
+                await self._block(event.get('index') or 0, mapping(message.get('content')))
+                if logprobs := event.get('logprobs'):
+                    self._logprobs.append(logprobs)
+            case 'tool-call-start' | 'tool-call-delta':
+                calls: Any = message.get('tool_calls')
+                for call in cast(list[Any], calls) if isinstance(calls, list) else [calls]:
+                    await self._call(event.get('index'), mapping(call))
+            case 'tool-plan-delta':
+                self._add_plan(message.get('tool_plan'))
+            case 'citation-start':
+                found: Any = message.get('citations')
+                for citation in cast(list[Any], found) if isinstance(found, list) else [found]:
+                    self._citations.append(dict(mapping(citation)))
+            case 'message-start':
+                self._begin(event)
+            case 'message-end':
+                self._finish(mapping(event.get('delta')))
+                self.done = self.complete
+            case None:
+                raise self._not_an_answer(data)
+            case _:
+                pass  # ends of parts, debugging, and events to come
+
+    @property
+    def complete(self) -> bool:
+        """It has told why it stopped."""
+        return self._finished is not None
+
+    def settle(self) -> None:
+        """Set the usage told so far."""
+        if self._usage is not None:
+            self._out.usage = usage_of(self._usage)
+
+    async def end(self) -> None:
+        """The answer is whole."""
+        for key in (*self._texts, 'thinking'):
+            if rest := self._halves.rest(key):
+                await (self._out.text(rest, key=key) if key != 'thinking' else self._out.thinking(rest))
+        await self._show_calls(last=True)
+        self._cite()
+        out, details = self._out, self._details
+        if self._finished is not None:
+            details['finish_reason'] = self._finished
+            out.finish_reason = _FINISH.get(self._finished, 'other')
+        if plan := ''.join(self._plan):
+            details['tool_plan'] = plan
+        if self._logprobs:
+            details['logprobs'] = self._logprobs
+        out.provider_details = clean_json(details) or None
+        self.settle()
+
+    def following(self) -> None:
+        """One request is enough."""
+        return
+
+    def _begin(self, fields: Mapping[str, Any]) -> None:
+        if answer_id := fields.get('id'):
+            self._out.provider_response_id = str(answer_id)
+
+    def _finish(self, fields: Mapping[str, Any]) -> None:
+        if usage := mapping(fields.get('usage')):
+            self._usage = usage
+        word = fields.get('finish_reason')
+        error = fields.get('error')
+        if error or word in _FAILED:
+            message = error or f'the server stopped with {word!r}'
+            raise self._asked.refused(
+                {'message': message, 'code': word} if isinstance(message, str) else {'error': message}
+            )
+        if word is not None:
+            self._finished = str(word)
+
+    async def _block(self, index: Any, block: Mapping[str, Any]) -> None:
+        text, thinking = block.get('text'), block.get('thinking')
+        key = ('text', index)
+        if isinstance(text, str) and text:
+            if key not in self._texts:
+                self._texts.append(key)
+            await self._out.text(self._halves.join(key, text) if self._edges else text, key=key)
+        if isinstance(thinking, str) and thinking:
+            await self._out.thinking(self._halves.join('thinking', thinking) if self._edges else thinking)
+
+    def _add_plan(self, plan: Any) -> None:
+        if isinstance(plan, str):
+            self._plan.append(plan)
+
+    # Tool calls
+
+    async def _call(self, index: Any, piece: Mapping[str, Any]) -> None:
+        function = mapping(piece.get('function'))
+        args: Any = function.get('arguments')
+        args = cast(Any, args) if isinstance(args, str | dict) else ''
+        if self._edges and isinstance(args, str):
+            args = self._halves.join(('arguments', index), args)
+        name, call_id = str(function.get('name') or ''), str(piece.get('id') or '')
+        if not (args or name or call_id):
+            return
+        call = self._calls.take(index if type(index) is int else None, call_id, name, args)
+        if call.shown:
+            await self._out.tool_call(call.number, args=args, tool_call_id=call.id)
+        else:
+            await self._show_calls()
+
+    async def _show_calls(self, *, last: bool = False) -> None:
+        """Pass on, in order, the calls whose name is certain."""
+        calls = self._calls.calls
+        for call in calls:
+            if call.shown:
+                continue
+            if last and not call.name:
+                raise self._asked.unreadable(f'tool call {call.number + 1} {call} has no name', str(call.args).encode())
+            if not call.name or not (last or call.args or call.name in self._known or call is not calls[-1]):
+                return
+            await self._show(call)
+
+    async def _show(self, call: Call) -> None:
+        call.shown = True
+        whole = [a for a in call.args if isinstance(a, dict)]
+        await self._out.tool_call(
+            call.number,
+            name=self._back.get(call.name, call.name),
+            args=whole[0] if whole else ''.join(cast(list[str], call.args)),
+            tool_call_id=call.id,
+        )
+
+    # What is known only at the end
+
+    def _cite(self) -> None:
+        """Put each citation on the text it is about; those of plans and thoughts are kept beside."""
+        others: list[dict[str, Any]] = []
+        for raw in self._citations:
+            index = raw.get('content_index')
+            key = ('text', index) if ('text', index) in self._texts else self._texts[-1] if self._texts else None
+            if key is None or raw.get('type') not in (None, 'TEXT_CONTENT'):
+                others.append(raw)
+            else:
+                self._out.cite(citation_of(raw), key=key)
+        if others:
+            self._details['citations'] = others
+
+    def _list(self, value: Any) -> list[Any]:
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            raise self._asked.unreadable(f'{value!r} stands where a list should', b'')
+        return cast(list[Any], value)
+
+    def _not_an_answer(self, data: Any) -> Exception:
+        fields = mapping(data)
+        if isinstance(fields.get('message'), str) or fields.get('error') or fields.get('detail'):
+            return self._asked.refused(dict(fields))
+        return self._asked.unreadable('it has no message', str(data).encode())
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """The value if it is a JSON object, else an empty one."""
+    return cast(Mapping[str, Any], value) if isinstance(value, Mapping) else {}
+
+
+def citation_of(raw: dict[str, Any]) -> Citation:
+    """One of Cohere's citations in common words: the first source counts, its own object has them all."""
+    sources: Any = raw.get('sources')
+    first = mapping(sources[0]) if isinstance(sources, list) and sources else mapping(None)
+    found = mapping(first.get('document')) or mapping(first.get('tool_output'))
+    texts = [found.get(name) for name in ('text', 'snippet', 'content')]
+    start, end = raw.get('start'), raw.get('end')
+    return Citation(
+        url=_text(found.get('url')),
+        title=_text(found.get('title')) or _text(first.get('id')),
+        cited_text=next((text for text in texts if isinstance(text, str) and text), None),
+        start=start if type(start) is int else None,
+        end=end if type(end) is int else None,
+        provider_details=raw,
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
