@@ -250,23 +250,17 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
             if walked is not None and walked[0] is current:
                 made = walked[1]
             else:
-                deadline = deps.deadline
-                ctx = self.ctx
+                deadline, ctx = deps.deadline, self.ctx
                 made = await (current.run(ctx) if deadline is None else ending.in_time(deps, current, ctx, deadline))
             if made.__class__ not in edges or deps.cancel_asked:
                 raise self._no_edge(current, made, edges)
             if made.__class__ is End:
                 made = await self._end(made)
-        except asyncio.CancelledError:
-            error = await ending.cancelled(deps)
-            if error is None:
-                raise
-            raise error from None
-        except Exception as error:
-            made = await ending.failed(deps, error)
+        except BaseException as error:
+            made = await self._stopped(error)
             if made is error:
                 raise
-            raise made from error
+            raise made from (error if isinstance(error, Exception) else None)
         finally:
             if mine:
                 deps.driver = None
@@ -276,6 +270,15 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
         self._shown = False
         return made
 
+    async def _stopped(self, error: BaseException) -> BaseException:
+        """Record what stopped a node, and return what to raise."""
+        deps = self.ctx.deps
+        if isinstance(error, asyncio.CancelledError):
+            return await ending.cancelled(deps) or error
+        if isinstance(error, PauseSignal):  # of an agent run in this one's instructions or checks: it is left as it is
+            await self.close()
+        return await ending.failed(deps, error) if isinstance(error, Exception) else error
+
     def _no_edge(self, current: Any, made: Any, edges: frozenset[type]) -> BaseException:
         if self.ctx.deps.cancel_asked:  # the node did not let itself be cancelled
             return asyncio.CancelledError()
@@ -283,25 +286,12 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
 
     async def to_end(self) -> FinalResult:
         """Run what is left and return the end's data; with `drain()` asked for, stop before the next node."""
-        deps = self.ctx.deps
-        if deps.around is None:
-            return await self._to_end()
-        beside = deps.around.begin()
-        try:
-            data = await self._to_end()
-        finally:
-            deps.around.leave(beside)
-        if data.pending:  # the wait leaves the call this run is in: not before those beside it have ended, or wait too
-            deps.around.all_waits(deps.state.waiting)
-            await deps.around.quiet()
-        return data
-
-    async def _to_end(self) -> FinalResult:
-        deps = self.ctx.deps
+        deps, node = self.ctx.deps, self.next_node
+        around = deps.around
+        beside = around.begin() if around is not None else None
         if deps.driver is None:
             deps.driver, deps.driven = asyncio.current_task(), True
         try:
-            node = self.next_node
             if node.__class__ is End:
                 await ending.show_standing(deps)
             while node.__class__ is not End:
@@ -309,9 +299,15 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
                     await ending.keep(deps)
                     return FinalResult(None)
                 node = await self.next()
-            return node.data  # pyright: ignore
         finally:
             deps.driver, deps.driven = None, False
+            if around is not None and beside is not None:
+                around.leave(beside)
+        if around is not None and deps.state.paused:
+            # The wait leaves the call this run is in: not before those beside it have ended, or wait too.
+            around.all_waits(deps.state.waiting)
+            await around.quiet()
+        return node.data  # pyright: ignore
 
     async def cancel(self) -> None:
         """Stop the run now, from any task of its loop: what goes on is cancelled, what had finished is kept.

@@ -120,12 +120,13 @@ def _price(spend: Spend) -> Decimal | None:
     import genai_prices
 
     usage = spend.usage
+    billed = usage.details.get('billed_input_tokens')  # a provider that counts more than it bills says both
     try:
         return genai_prices.calc_price(
             genai_prices.Usage(
-                input_tokens=usage.input_tokens,
-                output_tokens=usage.output_tokens,
-                cache_read_tokens=usage.cache_read_tokens or None,
+                input_tokens=usage.input_tokens if billed is None else billed,
+                output_tokens=usage.details.get('billed_output_tokens', usage.output_tokens),
+                cache_read_tokens=(usage.cache_read_tokens if billed is None else 0) or None,
                 cache_write_tokens=usage.cache_write_tokens or None,
             ),
             spend.model,

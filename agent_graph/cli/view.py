@@ -21,6 +21,8 @@ from agent_graph.events import (
     PartDeltaEvent,
     PartEndEvent,
     PartStartEvent,
+    RequestRetried,
+    ResponseRestarted,
     RunEnded,
     RunEvent,
     RunPaused,
@@ -141,6 +143,8 @@ class LiveView:
                 name = f'{event.tool_name}: ' if event.tool_name else ''
                 value = plain(event.value)
                 self._out.line(f'· {name}{value_text(value, _WIDE)}', 'magenta', indent=depth + 2)
+            case RequestRetried() | ResponseRestarted():
+                self._again(event, depth + 2)
             case RunPaused():
                 self._paused(event, depth + 2)
             case RunEnded():
@@ -196,6 +200,16 @@ class LiveView:
         self._out.line(f'● {event.node}', 'bold cyan', indent=depth, note=note)
         if event.node == 'ModelRequest' and not event.path:
             self._out.wait('waiting for the model')
+
+    def _again(self, event: RequestRetried | ResponseRestarted, indent: int) -> None:
+        self._out.end_piece()
+        self._coming.clear()
+        if isinstance(event, ResponseRestarted):
+            self._out.line(f'↻ the answer so far is void ({event.reason}); it begins again', 'yellow', indent=indent)
+            return
+        when = f'in {seconds_text(event.delay)}' if event.delay else 'now'
+        self._out.line(f'↻ {event.error}', 'yellow', indent=indent)
+        self._out.line(f'asking {event.model} {when} (try {event.attempt})', 'dim', indent=indent + 2)
 
     def _part(self, event: PartStartEvent | PartDeltaEvent | PartEndEvent, indent: int) -> None:
         """Text as it comes; that of runs inside tools in whole parts, since several may talk at once."""

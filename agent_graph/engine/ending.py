@@ -97,16 +97,26 @@ async def lost(deps: Handles, error: JournalConflict | None = None) -> Exception
     deps.sink = None
     if deps.keeper is not None:
         deps.keeper.stop()
-    try:
-        # Only a journal that others can reach loses a run.
-        status = (await cast('Journal', deps.effects.journal).info(deps.run_id)).status
-    except JournalError:
-        status = 'running'
+    status = await _status_now(deps)
     if status == 'cancelled':
         made = RunCancelled(f'run {deps.run_id} was cancelled by another process')
         fill(made, deps)
         return made
     return error or JournalConflict(f'run {deps.run_id} was taken over by another process; this one has stopped')
+
+
+async def _status_now(deps: Handles) -> str:
+    """How a run stands that was lost; whoever cancels a run takes it first, and writes its end a moment later."""
+    journal = cast('Journal', deps.effects.journal)  # only a journal that others can reach loses a run
+    for _ in range(20):
+        try:
+            status = (await journal.info(deps.run_id)).status
+        except JournalError:
+            break
+        if status != 'running':
+            return status
+        await asyncio.sleep(0.02)
+    return 'running'
 
 
 async def complete(

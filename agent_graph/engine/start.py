@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 from pydantic_graph import BaseNode, End, GraphRunContext
 
 from agent_graph import telemetry
-from agent_graph.engine.budget import ActiveCall, Budget
+from agent_graph.engine.budget import Budget
 from agent_graph.engine.channel import EventQueue, Sink
 from agent_graph.engine.effects import LEASE_SECONDS, Effects, new_run_id, now
 from agent_graph.engine.nodes import FinalResult, HandleResponse, ModelRequest, UserPrompt
@@ -107,29 +107,29 @@ async def open_run(order: Order) -> Opened:
     such a run is found and goes on.
     """
     around = active_call.get()
-    if around is None:
-        return await _open(order, None)
-    beside = around.begin()
-    try:
-        return await _open(order, around)
-    finally:
-        around.leave(beside)
-
-
-async def _open(order: Order, around: ActiveCall | None) -> Opened:
     owner: RunDeps | None = cast('RunDeps', around.owner) if around is not None else None
     journal = _journal_for(order, owner)
     run_id, parent = order.run_id, None
-    if around is not None and owner is not None:
-        parent = Parent(owner.run_id, around.tool_call_id)
-        around.children += 1
-        run_id = run_id or f'{owner.run_id}:{around.tool_call_id}:{around.children}'
-        if journal.__class__ is not PrivateJournal:
-            found = await _go_on(order, run_id, cast('Journal', journal), owner)
-            if not isinstance(found, str):
-                return found
-            run_id = found
-    run_id = run_id or new_run_id()
+    beside = around.begin() if around is not None else None
+    try:
+        if around is not None and owner is not None:
+            parent = Parent(owner.run_id, around.tool_call_id)
+            around.children += 1
+            run_id = run_id or f'{owner.run_id}:{around.tool_call_id}:{around.children}'
+            if journal.__class__ is not PrivateJournal:
+                found = await _go_on(order, run_id, cast('Journal', journal), owner)
+                if not isinstance(found, str):
+                    return found
+                run_id = found
+        return await _new_run(order, run_id or new_run_id(), journal, owner, parent)
+    finally:
+        if around is not None and beside is not None:
+            around.leave(beside)
+
+
+async def _new_run(
+    order: Order, run_id: str, journal: Journal | PrivateJournal, owner: RunDeps | None, parent: Parent | None
+) -> Opened:
     private = journal.__class__ is PrivateJournal
     entry = _first_entry(order, parent, None if private else order.plan.fingerprint())
     first = (Record(1, now(), entry),)

@@ -9,7 +9,7 @@ The deprecated `function_call` is read as a tool call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,7 +45,8 @@ class ChatForm:
     of another provider's responses are not sent to it. `thinking` holds the reasoning fields it takes back (`None`: all);
     `extra_content` and `refusal` say whether it knows those fields (a refusal is sent as text otherwise). `strict` leaves
     out messages with nothing in them, sends an assistant's texts as one string, and arguments that are no JSON object
-    wrapped in one, as servers refuse those.
+    wrapped in one, as servers refuse those. `call_id` makes ids of calls such as the server takes. `cache_control`: the part
+    before a `CachePoint` is marked as worth caching.
     """
 
     tool_names: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -54,6 +55,8 @@ class ChatForm:
     extra_content: bool = True
     refusal: bool = True
     strict: bool = False
+    call_id: Callable[[str], str] | None = None
+    cache_control: bool = False
 
 
 _PLAIN = ChatForm()
@@ -89,8 +92,10 @@ def _user(content: str | Sequence[UserContent], form: ChatForm) -> list[dict[str
     for part in content:
         if isinstance(part, str):
             parts.append({'type': 'text', 'text': part})
-        elif not isinstance(part, CachePoint):  # the servers cache by themselves
+        elif not isinstance(part, CachePoint):
             parts.append(file_to_openai(part))
+        elif form.cache_control and parts:  # other servers cache by themselves
+            parts[-1]['cache_control'] = {'type': 'ephemeral', 'ttl': part.ttl}
     return [{'role': 'user', 'content': parts}] if parts or not form.strict else []
 
 
@@ -99,7 +104,8 @@ def _tool(message: ToolMessage, form: ChatForm) -> list[dict[str, Any]]:
     extra: list[str | FilePart] = []
     for part in message.parts:
         content = part.content if isinstance(part.content, str) else _json_text(part.content)
-        out.append({'role': 'tool', 'tool_call_id': part.tool_call_id, 'content': content})
+        call_id = form.call_id(part.tool_call_id) if form.call_id is not None else part.tool_call_id
+        out.append({'role': 'tool', 'tool_call_id': call_id, 'content': content})
         extra += part.extra_content
     return out + _user(tuple(extra), form) if extra else out
 
@@ -182,7 +188,8 @@ def _call(part: ToolCallPart, form: ChatForm, own: bool) -> dict[str, Any]:
     if form.strict:
         args = _object_text(args)
     name = form.tool_names.get(part.tool_name, part.tool_name)
-    out: dict[str, Any] = {'id': part.tool_call_id, 'type': 'function', 'function': {'name': name, 'arguments': args}}
+    call_id = form.call_id(part.tool_call_id) if form.call_id is not None else part.tool_call_id
+    out: dict[str, Any] = {'id': call_id, 'type': 'function', 'function': {'name': name, 'arguments': args}}
     details = part.provider_details
     if own and form.extra_content and details is not None and 'extra_content' in details:
         out['extra_content'] = details['extra_content']

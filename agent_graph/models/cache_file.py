@@ -101,10 +101,6 @@ class CacheFile:
         """Keep an answer for `ttl` seconds (`None`: for ever), and let go of what is too old or too much."""
         self._do(lambda db: self._store(db, key, answer, ttl))
 
-    def forget(self, key: str) -> None:
-        """Remove one answer."""
-        self._do(lambda db: db.execute('DELETE FROM answers WHERE key = ?', (key,)))
-
     def clear(self) -> int:
         """Remove every answer; how many there were."""
         return self._do(lambda db: db.execute('DELETE FROM answers').rowcount) or 0

@@ -158,7 +158,6 @@ class CachedModel(WrapperModel):
             response = _CODEC.load(found.answer).response
         except CodecError as error:
             LOG.warning('an answer in the cache %s is damaged and is asked for again: %s', self._path, error)
-            await self._thread.run(partial(self._file.forget, key))
             return None
         return _as_hit(response, found)
 

@@ -1,33 +1,49 @@
-"""OpenAI's strict mode: the provider holds the model to the schema, which must be closed in every part."""
+"""Strict modes: the provider holds the model to the schema, which must be closed in every part."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from agent_graph.tools.keywords import pointer, show, types_of
 from agent_graph.tools.rewrite import Rewriter, noted
 from agent_graph.tools.roots import drop_unused
 
-__all__ = ['to_strict']
+__all__ = ['StrictForm', 'to_strict']
 
-_FORMATS = frozenset('date-time time date duration email hostname ipv4 ipv6 uuid'.split())
 
-_KEPT = frozenset(
-    'type description title enum const pattern minimum maximum exclusiveMinimum exclusiveMaximum multipleOf '
-    'minItems maxItems'.split()
+@dataclass(frozen=True, slots=True)
+class StrictForm:
+    """What one provider's strict mode knows.
+
+    `kept`: the keywords it takes. `said`: those it does not know, but a reader of the description can still follow; of any
+    other nothing is left. `formats`: the values of `format` it takes. `optional`: a property may be left out; where it may
+    not, all are required, and one that could have been left out may be null.
+    """
+
+    kept: frozenset[str]
+    said: tuple[str, ...]
+    formats: frozenset[str]
+    optional: bool = False
+
+
+_OPENAI = StrictForm(
+    kept=frozenset(
+        'type description title enum const pattern minimum maximum exclusiveMinimum exclusiveMaximum multipleOf '
+        'minItems maxItems'.split()
+    ),
+    said=('minLength', 'maxLength', 'uniqueItems', 'minProperties', 'maxProperties', 'format', 'default'),
+    formats=frozenset('date-time time date duration email hostname ipv4 ipv6 uuid'.split()),
 )
-
-_SAID = 'minLength maxLength uniqueItems minProperties maxProperties format default'.split()
-"""Keywords it does not know that a reader of the description can still follow."""
 
 _BUDGET = 20_000  # schemas; merging choices into objects writes some out more than once
 
 _Node = dict[str, Any]
 
 
-def to_strict(rewriter: Rewriter) -> _Node:
+def to_strict(rewriter: Rewriter, form: StrictForm = _OPENAI) -> _Node:
     """Raises `ToolDefinitionError` for a free-form object, any value, or a choice at the top."""
-    work = _Strict(rewriter)
+    work = _Strict(rewriter, form)
     root: _Node = dict(rewriter.resolved(rewriter.root)[0])
     if root.keys() & {'anyOf', 'oneOf'}:
         raise rewriter.error(
@@ -40,8 +56,9 @@ def to_strict(rewriter: Rewriter) -> _Node:
 
 
 class _Strict:
-    def __init__(self, rewriter: Rewriter) -> None:
+    def __init__(self, rewriter: Rewriter, form: StrictForm) -> None:
         self.rewriter = rewriter
+        self.form = form
         self.left = _BUDGET
 
     def node(self, schema: Any, path: str) -> _Node:
@@ -62,17 +79,18 @@ class _Strict:
         types = types_of(node)
         if not types and not node.keys() & {'enum', 'const'}:
             types = self.implied(node, path)
-        out = {key: held for key, held in node.items() if key in _KEPT}
+        form = self.form
+        out = {key: held for key, held in node.items() if key in form.kept}
         if types and 'type' not in out:
             out['type'] = types[0]
         if 'array' in types:
             out.update(self.array(node, path))
         if 'object' in types:
             out.update(self.object(node, path))
-        if node.get('format') in _FORMATS:
+        if node.get('format') in form.formats:
             out['format'] = node['format']
         said = [
-            f'{key}: {show(node[key])}' for key in _SAID if key in node and key not in out and node[key] is not None
+            f'{key}: {show(node[key])}' for key in form.said if key in node and key not in out and node[key] is not None
         ]
         return noted(out, ', '.join(said)) if said else out
 
@@ -91,7 +109,8 @@ class _Strict:
         parts = [*first, *([rest] if rest is not False else [])]
         distinct = list({show(part, 10**9): part for part in parts}.values())
         items = self.node(distinct[0] if len(distinct) == 1 else {'anyOf': distinct}, f'{path}/items')
-        return {'items': items, **({'maxItems': len(first)} if first and rest is False else {})}
+        counted = first and rest is False and 'maxItems' in self.form.kept
+        return {'items': items, **({'maxItems': len(first)} if counted else {})}
 
     def object(self, node: _Node, path: str) -> _Node:
         properties: _Node = {name: held for name, held in node.get('properties', {}).items() if held is not False}
@@ -109,6 +128,8 @@ class _Strict:
                 path, f'{unknown[0]!r} is required but not described; describe it under properties'
             )
         made = {name: self.node(held, path + pointer('properties', name)) for name, held in properties.items()}
+        if self.form.optional:
+            return {'properties': made, 'required': list(required), 'additionalProperties': False}
         made = {
             name: held if name in required else self.nullable(properties[name], held) for name, held in made.items()
         }

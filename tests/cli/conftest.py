@@ -26,6 +26,8 @@ import asyncio
 from pydantic import BaseModel
 
 from agent_graph import Agent, AssistantMessage, RunContext, TextPart, ThinkingPart, ToolCallPart, Usage
+from agent_graph import ModelHTTPError, ModelUnreachable
+from agent_graph.models import Backoff, RetryingModel
 from agent_graph.testing import FunctionModel, ScriptedModel
 
 
@@ -72,6 +74,8 @@ broken = Agent(ScriptedModel([[ToolCallPart('boom', {}, 'c1')]]), name='broken')
 nasty = Agent(ScriptedModel(['red \\x1b[31m\\x07 alert\\x9b2J']), name='nasty')
 slow = Agent(ScriptedModel([[ToolCallPart('wait', {}, 'c1')], 'never']), name='slow')
 keyless = Agent('openai:gpt-5-mini', name='keyless')
+broken_line = [ModelUnreachable('the line is dead'), ModelHTTPError('slow down', status=429, retry_after=0.01), 'There.']
+again = Agent(RetryingModel(ScriptedModel(broken_line), backoff=Backoff(first=0.01)), name='again')
 number = 3
 
 

@@ -310,6 +310,14 @@ class TestOnline:
             findings(command)
             assert server.connections == 0
 
+    def test_only_servers_are_connected_to(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv('ACME_BASE_URL', 'file:///etc/hostname')
+        assert [o for o in self.online(command) if o['about'] == 'connections'] == []
+        with in_thread([answer(200)]) as server:
+            monkeypatch.setenv('ACME_BASE_URL', server.url.replace('http://', 'http://me:geheim@'))
+            assert any('answered 200 in' in o['text'] for o in self.online(command))
+            assert 'authorization' not in server.requests[0].headers
+
     def test_nobody_answers(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv('ACME_BASE_URL', 'http://127.0.0.2:9/v1')
         (found,) = [o for o in self.online(command) if o['about'] == 'connections']

@@ -131,6 +131,14 @@ def test_a_run_that_waits_for_people_says_for_what_and_exits_with_3(command: Com
     assert 'class S3,S3C1 current' in done.out
 
 
+def test_tries_are_shown(command: Command) -> None:
+    done = command('run', 'agents.py:again', 'go')
+    assert done.code == 0
+    assert re.search(r'↻ .*the line is dead\n +asking \S+ (in .*|now) \(try 2\)', done.out)
+    assert re.search(r'↻ .*slow down\n +asking \S+ in .* \(try 3\)', done.out)
+    assert 'There.' in done.out
+
+
 def test_a_failed_run_says_why_and_exits_with_1(command: Command) -> None:
     done = command('run', 'agents.py:broken', 'go')
     assert done.code == 1

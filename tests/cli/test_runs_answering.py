@@ -173,14 +173,30 @@ def test_a_failed_run_goes_on_from_a_fork_of_it(command: Command, new_run: NewRu
     assert done.code == 0 and 'fall=stands (success)' in done.out
 
 
+BEGIN = """
+import asyncio
+from staff import Draft, letters
+from agent_graph import SQLiteJournal, run_graph
+asyncio.run(run_graph(letters, Draft('Dear'), journal=SQLiteJournal('agent_graph.db'), run_id='letter'))
+"""
+
+
+def test_a_graph_that_has_changed_goes_on_when_told_to(command: Command, folder: Path) -> None:
+    subprocess.run([sys.executable, '-c', BEGIN], check=True, timeout=30)
+    call = command('runs', 'show', 'letter', '--json').json()[0]['pending'][0]['tool_call_id']
+    assert command('runs', 'answer', 'letter', call, 'yes').code == 0
+    source = (folder / 'staff.py').read_text()
+    draft = 'class Draft(BaseNode[None, None, str]):\n    text: str\n'
+    assert source.count(draft) == 1
+    (folder / 'staff.py').write_text(source.replace(draft, draft + "    tone: str = 'kind'\n"))
+    done = command('runs', 'resume', 'letter', '--target', 'staff.py:letters')
+    assert done.code == 2 and 'letters' in done.err and "'Draft'" in done.err
+    done = command('runs', 'resume', 'letter', '--target', 'staff.py:letters', '--on-change', 'continue')
+    assert done.code == 0 and 'output:\nDear! yes\n' in done.out
+
+
 def test_a_graph_of_ones_own_goes_on(command: Command, folder: Path) -> None:
-    (folder / 'begin.py').write_text(
-        'import asyncio\n'
-        'from staff import Draft, letters\n'
-        'from agent_graph import SQLiteJournal, run_graph\n'
-        "asyncio.run(run_graph(letters, Draft('Dear'), journal=SQLiteJournal('agent_graph.db'), run_id='letter'))\n"
-    )
-    subprocess.run([sys.executable, 'begin.py'], check=True, timeout=30)
+    subprocess.run([sys.executable, '-c', BEGIN], check=True, timeout=30)
     done = command('runs', 'show', 'letter')
     assert 'Review' in done.out and 'waits for an answer: Send Dear!?' in done.out
     call = command('runs', 'show', 'letter', '--json').json()[0]['pending'][0]['tool_call_id']

@@ -18,7 +18,6 @@ from agent_graph import (
     Agent,
     Answer,
     AnswerError,
-    CodecError,
     ConfigError,
     GraphContext,
     GraphError,
@@ -521,7 +520,7 @@ def test_a_resume_that_cannot_read_the_run_gives_it_back() -> None:
         await run_counting(journal, 'g', stop_at=3)
         before = await journal.load('g')
         for graph in (build('other', Tally, str, Other), build('counting', Pets, str, Count, Check)):
-            with pytest.raises(ConfigError, match='is gone|the state has changed'):
+            with pytest.raises(ConfigError, match=r'is gone|the state has changed'):
                 await resume_graph(graph, 'g', journal=journal)
             with pytest.raises(ConfigError, match='cannot go on in the changed graph'):
                 await resume_graph(graph, 'g', journal=journal, on_change='continue')

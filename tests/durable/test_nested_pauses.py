@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -326,14 +326,100 @@ def test_two_agents_side_by_side_in_one_tool(how: str) -> None:
             journal=journal,
         )
         result = await outer.run('go', run_id='r')
-        for _ in range(3):
-            if result.status != 'paused':
-                break
-            await asyncio.sleep(0.01)
-            result = await outer.resume('r', answers=yes(result))
+        assert [p.run_id for p in result.pending] == ['r:b:1', 'r:b:2'], 'both at once'
+        result = await outer.resume('r', answers=yes(result))
         assert result.output == 'done'
         assert answers_of(result.messages)[0].content == ' | '.join(['leaf: p0 is gone, free done'] * 2)
         assert sorted(tree.log) == ['delete p0', 'delete p0', 'free', 'free'], 'no finished tool ran twice'
+
+    go(main())
+
+
+@pytest.mark.parametrize('first', ['agent', 'question'])
+@pytest.mark.parametrize('how', ['group', 'gather'])
+@pytest.mark.parametrize('kind', KINDS)
+def test_what_runs_beside_a_wait_comes_to_its_end_first(kind: str, how: str, first: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        store, tree, log = Store(kind, tmp_path), Tree(0), Log()
+
+        async def work() -> str:
+            log.append('begun')
+            try:
+                await asyncio.sleep(0.05)
+            except asyncio.CancelledError:
+                log.append('cut off')
+                raise
+            log.append('ended')
+            return 'worked'
+
+        worker = Agent(FunctionModel(lambda m, i: 'well' if len(m) > 1 else [call('work')]), tools=[work])
+
+        def build(journal: Journal) -> Agent[None, str]:
+            leaf = tree.build(None)
+
+            async def both(ctx: RunContext[None]) -> str:
+                waits: Coroutine[Any, Any, Any] = leaf.run('x') if first == 'agent' else ctx.ask('Who?')
+                if how == 'gather':
+                    found: Any = await asyncio.gather(waits, worker.run('y'))
+                else:
+                    async with asyncio.TaskGroup() as group:
+                        tasks: list[asyncio.Task[Any]] = [group.create_task(waits), group.create_task(worker.run('y'))]
+                    found = [t.result() for t in tasks]
+                return str(found[1].output)
+
+            script = FunctionModel(lambda m, i: 'done' if len(m) > 1 else [call('both', {}, 'b')])
+            return Agent(script, tools=[both], journal=journal)
+
+        result = await build(store.journal).run('go', run_id='r')
+        assert log == ['begun', 'ended'] and len(result.pending) == 1
+        assert (await store.journal.info('r:b:2' if first == 'agent' else 'r:b:1')).status == 'completed'
+        answer: Any = ToolApproved() if first == 'agent' else Answer('Ada')
+        result = await build(await store.restart()).resume('r', answers={result.pending[0]: answer})
+        assert result.output == 'done' and log == ['begun', 'ended']
+        assert answers_of(result.messages)[0].content == 'well'
+        await store.journal.aclose()
+
+    go(main())
+
+
+@pytest.mark.parametrize('where', ['step', 'validator', 'instructions'])
+def test_a_wait_of_an_agent_inside_another_s_work_does_not_wait_for_that(where: str) -> None:
+    """The one it is part of cannot come to its end before it."""
+
+    async def main() -> None:
+        tree, journal = Tree(0), MemoryJournal()
+        leaf = tree.build(None)
+        middle = Agent(FunctionModel(lambda m, i: 'middle'))
+
+        async def check(value: str) -> str:
+            return (await leaf.run('x')).output if where != 'step' else value
+
+        async def instruct() -> str:
+            return await check('')
+
+        if where == 'instructions':
+            middle.instructions(instruct)
+        elif where == 'validator':
+            middle.output_validator(check)
+
+        async def delegate(ctx: RunContext[None]) -> str:
+            if where == 'step':
+
+                async def ask() -> str:
+                    return (await leaf.run('x')).output
+
+                return await ctx.step('ask', ask)
+            return (await middle.run('task')).output
+
+        outer = Agent(
+            FunctionModel(lambda m, i: 'done' if len(m) > 1 else [call('delegate', {}, 'd')]),
+            tools=[delegate],
+            journal=journal,
+        )
+        result = await asyncio.wait_for(outer.run('go', run_id='r'), 5)
+        assert result.status == 'paused' and pending_ids(result) == ['c0']
+        result = await asyncio.wait_for(outer.resume('r', answers=yes(result)), 5)
+        assert result.output == 'done' and tree.log.count('delete p0') == 1
 
     go(main())
 

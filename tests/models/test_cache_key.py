@@ -91,6 +91,7 @@ def test_every_message_is_part_of_the_key() -> None:
         [UserMessage([FilePart('image/png', data=b'a')])],
         [UserMessage([FilePart('image/png', data=b'b')])],
         [UserMessage([FilePart('image/jpeg', data=b'a')])],
+        [UserMessage([FilePart('image/png', data=b'\xff\xfe')])],
         [UserMessage('Hello'), AssistantMessage([call]), ToolMessage([ToolReturnPart('look', 1, 'c1')])],
         [UserMessage('Hello'), AssistantMessage([call]), ToolMessage([ToolReturnPart('look', '1', 'c1')])],
         [UserMessage('Hello'), AssistantMessage([call]), ToolMessage([ToolReturnPart('look', True, 'c1')])],

@@ -75,7 +75,7 @@ def test_all_begin_at_the_same_moment(path: Path, before: str) -> None:
     if before == 'damage':
         path.parent.mkdir()
         path.write_bytes(os.urandom(50_000))
-    processes = [start(path) for _ in range(4)]
+    processes = [start(path) for _ in range(3)]
     release(processes)
     results = [finish(process) for process in processes]
     assert all(asked + hits == 100 for (asked, hits), _ in results)
@@ -86,7 +86,7 @@ def test_all_begin_at_the_same_moment(path: Path, before: str) -> None:
 
 def test_one_is_killed(path: Path) -> None:
     """What a killed process was writing is not there, or there as a whole; the others go on."""
-    for _ in range(3):
+    for _ in range(2):
         victim, survivor = start(path, 100_000, 20_000), start(path, 100, 20_000)
         release([victim, survivor])
         time.sleep(0.1)

@@ -122,6 +122,34 @@ def test_cancelled_at_the_moment_it_is_let_in() -> None:
     assert (limiter.inside, limiter.waiting) == (0, 0)
 
 
+def test_a_cancelled_request_is_not_counted() -> None:
+    limiter = Limiter(concurrency=1, per_minute=2, minute=60)
+
+    async def main() -> None:
+        place = await limiter.enter()
+        second = asyncio.create_task(limiter.enter())
+        await settle()
+        limiter.leave(place)  # lets the second in
+        second.cancel()
+        await settle()
+        limiter.leave(await asyncio.wait_for(limiter.enter(), 5))
+
+    go(main())
+
+
+def test_the_next_one_looks_at_the_clock_when_the_first_is_cancelled() -> None:
+    limiter = Limiter(per_minute=1, minute=0.1)
+
+    async def main() -> None:
+        limiter.leave(await limiter.enter())
+        first, second = asyncio.create_task(limiter.enter()), asyncio.create_task(limiter.enter())
+        await settle()
+        first.cancel()
+        limiter.leave(await asyncio.wait_for(second, 5))
+
+    go(main())
+
+
 def test_any_moment_of_cancelling() -> None:
     """Hundreds of requests, each cancelled at some moment or not: nothing is lost and nobody waits for ever."""
     rng = random.Random(7)

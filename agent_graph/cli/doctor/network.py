@@ -112,19 +112,26 @@ class _NoRedirect(HTTPRedirectHandler):
 
 def connections(providers: Sequence[Provider]) -> Iterator[Finding]:
     """Connect to each provider that has a key, and to servers of this machine. No key is sent: any answer will do."""
-    asked = {one.address: one for one in providers if one.address and (one.key.found or one.key.elsewhere or one.local)}
+    wanted = [one for one in providers if one.key.found or one.key.elsewhere or one.local]
+    asked = {url: one for one in wanted if (url := _url(one))}
     if not asked:
         yield note('connections', 'there is nothing to connect to: no provider has a key')
         return
     with ThreadPoolExecutor(8) as pool:
-        yield from pool.map(_connect, asked.values())
+        yield from pool.map(_connect, asked.values(), asked)
 
 
-def _connect(one: Provider) -> Finding:
-    host = urlsplit(one.address).netloc
+def _url(one: Provider) -> str:
+    """Its address without credentials; `''` for what cannot be connected to, which is a finding of its own."""
+    url = one.address.replace('***@', '')
+    return url if url.startswith(('http://', 'https://')) else ''
+
+
+def _connect(one: Provider, url: str) -> Finding:
+    host = urlsplit(url).netloc
     began = time.monotonic()
     try:
-        request = Request(one.address, headers={'user-agent': 'agent-graph doctor'})
+        request = Request(url, headers={'user-agent': 'agent-graph doctor'})
         with build_opener(_NoRedirect).open(request, timeout=_SECONDS) as answer:
             status, date = answer.status, answer.headers.get('date', '')
     except HTTPError as error:  # an answer like any other

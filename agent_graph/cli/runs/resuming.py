@@ -56,7 +56,9 @@ def resume(
     deps: DepsOption = None,
     on_change: Annotated[
         Literal['refuse', 'continue'],
-        typer.Option(help='What to do when the tools or the output of the agent have changed since.'),
+        typer.Option(
+            help='What to do when the tools or the output of the agent, or the nodes of the graph, have changed since.'
+        ),
     ] = 'refuse',
     journal: OwnJournalOption = None,
     as_json: Annotated[
@@ -75,7 +77,7 @@ def resume(
     """
     opened = open_target(target, journal, model=model, deps=deps)
     found = opened.find(run)
-    options = {'on_change': on_change} if isinstance(opened.target, Agent) else {}
+    options = {'on_change': on_change}
     code = go_on(
         opened, found, {}, options, as_json=as_json, stream=not no_stream, show_traceback=show_traceback, ask=True
     )
@@ -163,11 +165,11 @@ def _driver(
 
 
 async def _check_kind(opened: Target, run_id: str) -> None:
-    """An agent's run and a graph's are different walks; only the first has a fingerprint of its tools."""
+    """An agent's run and a graph's are different walks; only the first has tools in its fingerprint."""
     (first,) = await opened.journal.load(run_id, upto=1)
     entry = first.entry
     name = entry.agent if isinstance(entry, Started) else None
-    of_agent = isinstance(entry, Started) and entry.fingerprint is not None
+    of_agent = isinstance(entry, Started) and 'tools' in (entry.fingerprint or {})
     if of_agent and not isinstance(opened.target, Agent):
         raise ConfigError(f'run {run_id!r} is one of the agent {name!r}; pass that agent as --target')
     if not of_agent and isinstance(opened.target, Agent):

@@ -8,6 +8,8 @@ from typing import Any, cast
 from agent_graph.errors import ConfigError
 from agent_graph.model import ModelSettings, OutputSchema, RequestInfo, ToolDefinition
 from agent_graph.tools import dialects
+from agent_graph.tools.rewrite import Rewriter
+from agent_graph.tools.strict import StrictForm, to_strict
 from agent_graph_providers.anthropic.families import Family
 from agent_graph_providers.wire.offers import Offer
 
@@ -62,6 +64,17 @@ _MOST_ASKED = 32_000
 _LEAST_BUDGET = 1_024
 _BUDGETS = {'minimal': 1_024, 'low': 4_096, 'medium': 8_192, 'high': 16_384, 'xhigh': 31_999}
 """What `reasoning_effort` means in tokens to families that are told a number."""
+
+_CLOSED = StrictForm(
+    kept=frozenset({'type', 'description', 'title', 'enum', 'const', 'default'}),
+    said=tuple(
+        'minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength pattern minItems maxItems '
+        'uniqueItems minProperties maxProperties format'.split()
+    ),
+    formats=frozenset('date-time time date duration email hostname uri ipv4 ipv6 uuid'.split()),
+    optional=True,
+)
+"""The schemas Anthropic can hold an answer or a call to."""
 
 _EFFORTS = ('low', 'medium', 'high', 'xhigh', 'max')
 
@@ -151,16 +164,20 @@ def tool_form(tool: ToolDefinition, name: str) -> dict[str, Any]:
     out: dict[str, Any] = {'name': name}
     if tool.description:
         out['description'] = tool.description
-    out['input_schema'] = dialects.DIALECTS['strict' if tool.strict else 'openai'](tool.parameters, tool_name=tool.name)
+    out['input_schema'] = _schema(tool.parameters, tool.name, closed=bool(tool.strict))
     if tool.strict:
         out['strict'] = True
     return out
 
 
-def tool_fields(
-    offer: Offer, info: RequestInfo, settings: ModelSettings, family: Family, *, thinks: bool
-) -> dict[str, Any]:
-    """`tools` and `tool_choice`. Where a call cannot be forced, the model is left the choice; the run asks again then."""
+def _schema(schema: Mapping[str, Any], name: str, *, closed: bool) -> dict[str, Any]:
+    if closed:
+        return to_strict(Rewriter(schema, name), _CLOSED)
+    return dialects.openai(schema, tool_name=name)
+
+
+def tool_fields(offer: Offer, info: RequestInfo, settings: ModelSettings, *, forced: bool) -> dict[str, Any]:
+    """`tools` and `tool_choice`. Where a call cannot be `forced`, the model is left the choice; the run asks again then."""
     choice = info.tool_choice
     named = isinstance(choice, tuple)
     tools = [*(offer.chosen(choice) if named else offer.wire)]
@@ -170,7 +187,7 @@ def tool_fields(
     how: dict[str, Any] = {'type': 'auto'}
     if choice == 'none':
         how = {'type': 'none'}
-    elif (choice == 'required' or (named and not info.allow_text)) and family.forced and not thinks:
+    elif (choice == 'required' or (named and not info.allow_text)) and forced:
         how = {'type': 'tool', 'name': tools[0]['name']} if named and len(choice) == 1 else {'type': 'any'}
     if settings.get('parallel_tool_calls') is False and choice != 'none':
         how['disable_parallel_tool_use'] = True
@@ -196,14 +213,13 @@ def _with_builtin(
 def output_format(output: OutputSchema, family: Family, model: str) -> dict[str, Any]:
     """`output_config.format`. Raises `ConfigError` for a family that cannot hold an answer to a schema.
 
-    Anthropic wants every object closed, so the strict form is sent unless `strict=False` says that the schema is so already.
+    Anthropic wants every object closed, so that form is sent unless `strict=False` says that the schema is so already.
     """
     if not family.native_output:
         raise ConfigError(
             f'{model!r} cannot hold an answer to a JSON schema; use ToolOutput or PromptedOutput instead of NativeOutput'
         )
-    dialect = dialects.DIALECTS['openai' if output.strict is False else 'strict']
-    schema = dialect(output.schema, tool_name=output.name)
+    schema = _schema(output.schema, output.name, closed=output.strict is not False)
     if output.description and 'description' not in schema:
         schema['description'] = output.description
     return {'type': 'json_schema', 'schema': schema}

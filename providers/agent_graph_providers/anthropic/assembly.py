@@ -16,8 +16,8 @@ from agent_graph_providers.anthropic.blocks import CACHE_POINT
 __all__ = ['Conversation', 'assemble', 'mark_caches']
 
 _MOST_MARKS = 4
-_UNMARKED = frozenset({'thinking', 'redacted_thinking'})
-"""Blocks that cannot carry a cache mark."""
+_THINKING = frozenset({'thinking', 'redacted_thinking'})
+"""Blocks that carry no cache mark, and cannot be the last of an answer."""
 
 _FIRST = '(The conversation begins with the answer below.)'
 _NOTHING = '(no message)'
@@ -42,7 +42,6 @@ def assemble(entries: Iterable[Sequence[dict[str, Any]]], *, system_inside: bool
     """Put the entries of all messages together."""
     work = _Assembly(system_inside)
     out, messages = work.out, work.out.messages
-    role = ''
     for one in entries:  # few calls a message: this is walked in every step of a run
         for entry in one:
             blocks = entry['content']
@@ -53,11 +52,11 @@ def assemble(entries: Iterable[Sequence[dict[str, Any]]], *, system_inside: bool
             else:
                 if work.late or work.unsorted or not messages:
                     work.settle(first=_FIRST)
-                role = messages[-1]['role']
-                if role == 'assistant':
+                if messages[-1]['role'] == 'assistant':
                     messages[-1]['content'] += blocks
                 else:
                     messages.append({'role': 'assistant', 'content': [*blocks]})
+                work.thoughtful = blocks[-1]['type'] in _THINKING
     return work.end()
 
 
@@ -69,9 +68,13 @@ class _Assembly:
         """System texts after the first message, until the user's turn they belong to is over."""
         self.unsorted = False
         """A tool result stands after something else in the last message."""
+        self.thoughtful = False
+        """The last message is an answer that ends in thinking."""
 
     def user(self, blocks: _Blocks) -> None:
         messages = self.out.messages
+        if self.thoughtful:
+            self.strip_thinking()
         content: _Blocks = messages[-1]['content'] if messages and messages[-1]['role'] == 'user' else []
         for block in blocks:
             kind = block['type']
@@ -97,6 +100,8 @@ class _Assembly:
     def settle(self, *, first: str) -> None:
         """The user's turn is over: put its results first, and its late system texts where they belong."""
         messages = self.out.messages
+        if self.thoughtful:
+            self.strip_thinking()
         if not messages:
             messages.append({'role': 'user', 'content': [{'type': 'text', 'text': first}]})
         if self.unsorted:
@@ -112,6 +117,18 @@ class _Assembly:
             messages.append({'role': 'system', 'content': late})
         else:
             self.out.system += late
+
+    def strip_thinking(self) -> None:
+        """Leave out the thinking an answer ends in: it was all there was of it, or a cut came after it."""
+        self.thoughtful = False
+        messages = self.out.messages
+        content: _Blocks = messages[-1]['content']
+        while content and content[-1]['type'] in _THINKING:
+            content.pop()
+        if not content:
+            messages.pop()
+            if messages and messages[-1]['role'] == 'system':  # the user's turn before it goes on
+                self.late = [*messages.pop()['content'], *self.late]
 
     def end(self) -> Conversation:
         messages = self.out.messages
@@ -162,7 +179,7 @@ def _last_place(blocks: _Blocks) -> _Place | None:
     """The last block that can carry a mark: thinking cannot, and no tool that is only loaded when searched for."""
     for index in range(len(blocks) - 1, -1, -1):
         block = blocks[index]
-        if block.get('type') not in _UNMARKED and not block.get('defer_loading'):
+        if block.get('type') not in _THINKING and not block.get('defer_loading'):
             return blocks, index
     return None
 

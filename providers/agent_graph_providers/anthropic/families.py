@@ -27,8 +27,8 @@ class Family:
     `output`: the most tokens of one answer. `thinking`: it is told a number of tokens (`budget`), decides itself
     (`adaptive`), takes `both`, or does not think (`none`). `off`: the `thinking.type` that turns thinking off: `''` where
     it is off unless asked for, `None` where it is always on. `efforts`: the words for `output_config.effort`, in order.
-    `native_output`: it holds an answer to a JSON schema. `forced`: it can be made to call a tool. `system_inside`: system
-    messages may stand among the others. `bound`: its thinking is tied to everything before it in the conversation.
+    `native_output`: it holds an answer to a JSON schema. `forced`: it can be made to call a tool; `forced_thinking`: also while
+    it decides itself how to think. `system_inside`: system messages may stand among the others. `bound`: its thinking is tied to everything before it in the conversation.
     """
 
     output: int
@@ -37,6 +37,7 @@ class Family:
     efforts: tuple[str, ...] = ()
     native_output: bool = True
     forced: bool = True
+    forced_thinking: bool = False
     system_inside: bool = False
     bound: bool = False
 
@@ -65,6 +66,7 @@ def family_of(name: str) -> Family:
         efforts=_efforts(line, version),
         native_output=version >= ((4, 1) if line == 'opus' else (4, 5)),
         forced=line == 'haiku' or version < _from(line, large=(5, 1), other=(5, 5)),
+        forced_thinking=version >= (4, 8),
         system_inside=version >= ((4, 8) if line == 'opus' else _from(line, large=(5, 0), other=(5, 5))),
         bound=version >= _from(line, large=(5, 1), other=(5, 5)),
     )

@@ -15,7 +15,7 @@ from agent_graph_providers.anthropic.asking import (
     tool_fields,
 )
 from agent_graph_providers.anthropic.assembly import assemble, mark_caches
-from agent_graph_providers.anthropic.families import family_of
+from agent_graph_providers.anthropic.families import Family, family_of
 from agent_graph_providers.wire.model import Question
 
 __all__ = ['BINDING', 'COUNTED', 'request_body']
@@ -41,7 +41,7 @@ def request_body(question: Question, provider: str) -> dict[str, Any]:
     told = _told(settings, thinking)
     body: dict[str, Any] = {'model': question.name, **plain_fields(settings, family, told)}
     body['messages'] = talk.messages
-    tools = tool_fields(offer, info, settings, family, thinks=told is not None and told.get('type') in _THINKING)
+    tools = tool_fields(offer, info, settings, forced=_can_force(family, told))
     auto = settings.get('auto_cache')
     if auto is not None or talk.marked:
         mark_caches(tools.get('tools', []), talk, auto)
@@ -64,7 +64,10 @@ def request_body(question: Question, provider: str) -> dict[str, Any]:
     return body
 
 
-_THINKING = frozenset({'enabled', 'adaptive'})
+def _can_force(family: Family, told: Mapping[str, Any] | None) -> bool:
+    """A call can be forced although the request says this about thinking."""
+    kind = told.get('type') if told is not None else None
+    return family.forced and kind != 'enabled' and (kind != 'adaptive' or family.forced_thinking)
 
 
 def _told(settings: ModelSettings, thinking: dict[str, Any] | None) -> Mapping[str, Any] | None:

@@ -16,7 +16,7 @@ from agent_graph_providers.anthropic.blocks import assistant_blocks, entries_of
 from agent_graph_providers.anthropic.families import capabilities_of_name
 from agent_graph_providers.anthropic.files import needs_bytes
 from agent_graph_providers.anthropic.mapping import BINDING, COUNTED, request_body
-from agent_graph_providers.wire.access import Site
+from agent_graph_providers.wire.access import Site, at
 from agent_graph_providers.wire.errors import Asked
 from agent_graph_providers.wire.framing import Framings
 from agent_graph_providers.wire.model import HttpModel, Question, Sent
@@ -126,6 +126,7 @@ class AnthropicModel(HttpModel):
         )
 
 
+@at(ANTHROPIC)
 def model(name: str) -> AnthropicModel:
     """The model `"anthropic:name"` means. Raises `ConfigError` for an empty name."""
     return AnthropicModel(name)

@@ -41,6 +41,8 @@ def part_of(block: Mapping[str, Any]) -> AssistantPart:
     if kind == 'redacted_thinking':
         return ThinkingPart('', provider_details=dict(block))
     if kind == 'tool_use':
+        if not _text(block, 'name'):
+            raise ValueError(f'tool call {block.get("id")!r} has no name')
         return ToolCallPart(_text(block, 'name'), _input(block), _text(block, 'id'), extras(block))
     if kind == 'container_upload':
         return FilePart('application/octet-stream', file_id=_text(block, 'file_id'), provider_details=dict(block))

@@ -1,7 +1,8 @@
 """The content blocks of a stream, put together from their pieces.
 
 Blocks come one after the other, each with an index, a beginning, pieces and an end. Servers that copy the API repeat an
-index or leave the end out, so a block that begins where another is open ends that one. A piece for a block that is not
+index or leave the end out, so a block that begins where another is open ends that one; a call without an end has to have whole
+arguments. A piece for a block that is not
 open, or for a text after which another block has begun, belongs nowhere: `ModelProtocolError`, nothing is guessed.
 """
 
@@ -58,6 +59,7 @@ class Pieces:
         if not isinstance(raw, dict) or not isinstance(kind := cast(dict[str, Any], raw).get('type'), str):
             raise self._asked.unreadable(f'a content block is {raw!r}', b'')
         if index in self._open:
+            self._check_ended(self._open[index])
             await self._close(index)
         self._latest += 1
         fields = dict(cast(dict[str, Any], raw))
@@ -110,10 +112,9 @@ class Pieces:
 
     async def end(self, *, cut: bool) -> None:
         """The answer is whole: end the blocks that did not. `cut`: a limit was reached, so the last may be a half."""
-        for block in self._open.values():
-            if block.kind == 'tool_use' and not cut and block.args and not _is_json(''.join(block.args)):
-                raise self._asked.cut(f'{block} did not end')
-        for index in list(self._open):
+        for index, block in list(self._open.items()):
+            if not cut:
+                self._check_ended(block)
             await self._close(index)
 
     def go_on(self) -> None:
@@ -147,6 +148,11 @@ class Pieces:
             await self._out.tool_call(block.number, args=piece)
 
     # The end of a block
+
+    def _check_ended(self, block: Block) -> None:
+        """Whether a call whose end did not come can be all there was of it."""
+        if block.kind == 'tool_use' and not block.fields.get('input') and not _is_json(''.join(block.args)):
+            raise self._asked.cut(f'{block} did not end')
 
     async def _close(self, index: Any) -> None:
         block = self._open.pop(index)

@@ -117,6 +117,8 @@ def block_of(file: FilePart) -> dict[str, Any]:
 
 def _form(kind: str, file: FilePart) -> str:
     formats, media_type = _FORMATS[kind], file.media_type.partition(';')[0].strip().lower()
+    if media_type.endswith('/*'):
+        media_type = _shown_by(file) or media_type
     form = formats.get(media_type) or formats.get(file.media_type)
     if form is None and (media_type.startswith('text/') or media_type in _TEXTUAL):
         form = 'txt'
@@ -125,6 +127,16 @@ def _form(kind: str, file: FilePart) -> str:
             f'Bedrock takes no file of type {file.media_type!r}; convert it to one of {sorted(set(formats.values()))!r}'
         )
     return form
+
+
+def _shown_by(file: FilePart) -> str | None:
+    """The type that the first bytes show, for a file of which only the kind is known."""
+    from agent_graph_providers.fetch.data_url import read_data_url
+    from agent_graph_providers.fetch.media_type import sniff
+
+    if file.data is None and (file.url is None or not file.url.startswith('data:')):
+        return None
+    return sniff(file.data if file.data is not None else read_data_url(file.url or ''))
 
 
 def _source(file: FilePart) -> dict[str, Any]:
@@ -145,13 +157,16 @@ def _source(file: FilePart) -> dict[str, Any]:
 
 def _inline(url: str) -> str:
     """The base64 text of a `data:` address."""
-    from base64 import b64encode
-    from urllib.parse import unquote_to_bytes
-
-    head, comma, data = url[5:].partition(',')
-    if not url.startswith('data:') or not comma:
+    head, _, data = url[5:].partition(',')
+    if not url.startswith('data:'):
         raise MessageError(f'the address {url[:80]!r} of a file was not fetched; pass the bytes, or a data: address')
-    return data if head.endswith(';base64') else b64encode(unquote_to_bytes(data)).decode()
+    if head.endswith(';base64'):
+        return data
+    from base64 import b64encode
+
+    from agent_graph_providers.fetch.data_url import read_data_url
+
+    return b64encode(read_data_url(url)).decode()
 
 
 def guarded(text: str, *qualifiers: str) -> FilePart:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from agent_graph.capabilities import Capabilities
-from agent_graph.errors import ConfigError
 from agent_graph.messages import FilePart, Message
 from agent_graph.model import ModelSettings, RequestInfo, ResponseBuilder, ToolDefinition
 from agent_graph_providers.bedrock.answer import Answer
@@ -19,8 +19,8 @@ from agent_graph_providers.bedrock.history import PROVIDER, entries_of
 from agent_graph_providers.bedrock.mapping import request_body, tool_spec
 from agent_graph_providers.bedrock.media import wants_bytes
 from agent_graph_providers.bedrock.notes import mapping
-from agent_graph_providers.bedrock.signing import Account
-from agent_graph_providers.wire.access import Site
+from agent_graph_providers.bedrock.signing import Account, credentials_at_hand
+from agent_graph_providers.wire.access import Site, at
 from agent_graph_providers.wire.errors import Asked
 from agent_graph_providers.wire.framing import Framings
 from agent_graph_providers.wire.model import HttpModel, Question, Sent, merged
@@ -31,9 +31,18 @@ if TYPE_CHECKING:
 
     from agent_graph_providers.fetch import Fetcher
 
-__all__ = ['BedrockModel', 'model']
+__all__ = ['BEDROCK', 'BedrockModel', 'model']
 
-_KEY_ENV = 'AWS_BEARER_TOKEN_BEDROCK'
+BEDROCK = Site(
+    name='bedrock',
+    provider=PROVIDER,
+    base_url_env='AWS_ENDPOINT_URL_BEDROCK_RUNTIME',
+    key_env='AWS_BEARER_TOKEN_BEDROCK',
+    key_optional=True,
+    locate=Account('any model', None, None).address,
+    credentials=credentials_at_hand,
+)
+
 _GEOGRAPHY = re.compile(r'^[a-z-]+\.(?=anthropic\.)')
 
 
@@ -64,15 +73,7 @@ class BedrockModel(HttpModel):
         fetcher: Fetcher | None = None,
     ) -> None:
         self._account = Account(name, region, session)
-        site = Site(
-            name='bedrock',
-            provider=PROVIDER,
-            base_url_env='AWS_ENDPOINT_URL_BEDROCK_RUNTIME',
-            key_env=_KEY_ENV,
-            key_optional=True,
-            locate=self._account.address,
-            secrets=self._account.secrets,
-        )
+        site = replace(BEDROCK, locate=self._account.address, secrets=self._account.secrets)
         super().__init__(
             name,
             site,
@@ -102,10 +103,9 @@ class BedrockModel(HttpModel):
         await self._account.prepare(sign=not access.key(), locate=not placed)
 
 
+@at(BEDROCK)
 def model(name: str) -> BedrockModel:
-    """The model called `name`; raises `ConfigError` for an empty name."""
-    if not name:
-        raise ConfigError('"bedrock:" names no model; write its id after the colon: "bedrock:us.anthropic.claude-..."')
+    """What the entry point `bedrock` names: the model called `name`."""
     return BedrockModel(name)
 
 

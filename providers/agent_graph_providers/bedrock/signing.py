@@ -11,17 +11,26 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from agent_graph.errors import ConfigError, ModelUnreachable
 
-__all__ = ['Account']
+__all__ = ['Account', 'credentials_at_hand']
 
 _INSTALL = 'pip install "agent-graph[bedrock]"'
 _WAYS = (
     'set AWS_BEARER_TOKEN_BEDROCK (a Bedrock API key), or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, '
     'or log in with the AWS command line'
 )
+_VARIABLES = (
+    'AWS_ACCESS_KEY_ID',
+    'AWS_PROFILE',
+    'AWS_WEB_IDENTITY_TOKEN_FILE',
+    'AWS_CONTAINER_CREDENTIALS_RELATIVE_URI',
+    'AWS_CONTAINER_CREDENTIALS_FULL_URI',
+)
+_FILES = (('AWS_SHARED_CREDENTIALS_FILE', 'credentials'), ('AWS_CONFIG_FILE', 'config'))
 _REGION_IN_ARN = re.compile(r'arn:[^:]+:[^:]+:([a-z0-9-]+):')
 
 
@@ -126,6 +135,19 @@ class Account:
                 ) from error
             self._session = Session()
         return self._session
+
+
+def credentials_at_hand() -> str:
+    """Where this machine seems to have AWS credentials, in a few words; `''` for nowhere. Nothing is loaded or asked."""
+    for name in _VARIABLES:
+        if os.environ.get(name):
+            return name
+    home = Path('~').expanduser()
+    for name, usual in _FILES:
+        path = Path(os.environ.get(name) or home / '.aws' / usual)
+        if path.exists():
+            return str(path)
+    return ''
 
 
 async def _in_thread(find: Callable[..., None], *args: object) -> None:

@@ -8,8 +8,8 @@ from typing import Any, cast
 from agent_graph.messages import Citation, FinishReason
 from agent_graph.model import ResponseBuilder
 from agent_graph.text import clean_json
+from agent_graph_providers.cohere.calls import Calls
 from agent_graph_providers.cohere.usage import usage_of
-from agent_graph_providers.openai.calls import Call, CallPieces
 from agent_graph_providers.wire.errors import Asked
 from agent_graph_providers.wire.jsontext import Halves
 
@@ -28,15 +28,14 @@ _FAILED = frozenset({'ERROR', 'TIMEOUT'})
 
 
 class Answer:
-    """Reads the answer to one request. `back` maps tools' names as sent to their own, `known` are all names as sent."""
+    """Reads the answer to one request. `back` maps tools' names as sent to their own."""
 
-    def __init__(self, out: ResponseBuilder, asked: Asked, *, back: Mapping[str, str], known: frozenset[str]) -> None:
+    def __init__(self, out: ResponseBuilder, asked: Asked, *, back: Mapping[str, str]) -> None:
         self._out = out
         self._asked = asked
         self._back = back
-        self._known = known
-        self._calls = CallPieces(known.__contains__)
-        self._shown: set[int] = set()
+        self._calls = Calls()
+        self._streamed = False
         self._plan: list[str] = []
         self._citations: list[dict[str, Any]] = []
         self._texts: list[Any] = []
@@ -62,7 +61,7 @@ class Answer:
         for index, block in enumerate(blocks):
             await self._block(index, mapping(block))
         for index, call in enumerate(self._list(message.get('tool_calls'))):
-            await self._call(index, mapping(call))
+            await self._start_call(index, mapping(call))
         self._citations += [dict(mapping(c)) for c in self._list(message.get('citations'))]
         self._logprobs += self._list(fields.get('logprobs'))
         self._finish(fields)
@@ -70,18 +69,21 @@ class Answer:
 
     async def chunk(self, data: Any, edges: bool = False) -> None:
         """One event of a stream; `edges`: its texts may begin or end with half a surrogate pair."""
+        self._streamed = True
         self._edges = edges or bool(self._halves)
         event = mapping(data)
         message = mapping(mapping(event.get('delta')).get('message'))
         match event.get('type'):
             case 'content-delta' | 'content-start':
-                await self._block(event.get('index') or 0, mapping(message.get('content')))
+                await self._block(_index(event) or 0, mapping(message.get('content')))
                 if logprobs := event.get('logprobs'):
                     self._logprobs.append(logprobs)
-            case 'tool-call-start' | 'tool-call-delta':
-                calls: Any = message.get('tool_calls')
-                for call in cast(list[Any], calls) if isinstance(calls, list) else [calls]:
-                    await self._call(event.get('index'), mapping(call))
+            case 'tool-call-start':
+                await self._start_call(_index(event), mapping(message.get('tool_calls')))
+            case 'tool-call-delta':
+                await self._add_arguments(_index(event), mapping(message.get('tool_calls')))
+            case 'tool-call-end':
+                self._calls.end(_index(event))
             case 'tool-plan-delta':
                 self._add_plan(message.get('tool_plan'))
             case 'citation-start':
@@ -110,10 +112,11 @@ class Answer:
 
     async def end(self) -> None:
         """The answer is whole."""
+        if self._streamed and not self.complete:
+            raise self._asked.cut('the stream ended without a finish reason')
         for key in (*self._texts, 'thinking'):
             if rest := self._halves.rest(key):
                 await (self._out.text(rest, key=key) if key != 'thinking' else self._out.thinking(rest))
-        await self._show_calls(last=True)
         self._cite()
         out, details = self._out, self._details
         if self._finished is not None:
@@ -147,7 +150,7 @@ class Answer:
         if word is not None:
             self._finished = str(word)
 
-    async def _block(self, index: Any, block: Mapping[str, Any]) -> None:
+    async def _block(self, index: int, block: Mapping[str, Any]) -> None:
         text, thinking = block.get('text'), block.get('thinking')
         key = ('text', index)
         if isinstance(text, str) and text:
@@ -163,42 +166,27 @@ class Answer:
 
     # Tool calls
 
-    async def _call(self, index: Any, piece: Mapping[str, Any]) -> None:
-        function = mapping(piece.get('function'))
+    async def _start_call(self, index: int | None, call: Mapping[str, Any]) -> None:
+        function = mapping(call.get('function'))
+        name, call_id = str(function.get('name') or ''), str(call.get('id') or '')
+        if not name:
+            raise self._asked.unreadable(f'tool call {call_id!r} has no name', str(dict(call)).encode())
+        number = self._calls.start(index, name, call_id, str(function.get('arguments') or ''))
+        args = self._arguments(number, function)
+        await self._out.tool_call(number, name=self._back.get(name, name), args=args, tool_call_id=call_id)
+
+    async def _add_arguments(self, index: int | None, call: Mapping[str, Any]) -> None:
+        function = mapping(call.get('function'))
+        if args := function.get('arguments'):
+            number = self._calls.piece(index, str(args))
+            await self._out.tool_call(number, args=self._arguments(number, function))
+
+    def _arguments(self, number: int, function: Mapping[str, Any]) -> Any:
         args: Any = function.get('arguments')
-        args = cast(Any, args) if isinstance(args, str | dict) else ''
-        if self._edges and isinstance(args, str):
-            args = self._halves.join(('arguments', index), args)
-        name, call_id = str(function.get('name') or ''), str(piece.get('id') or '')
-        if not (args or name or call_id):
-            return
-        call = self._calls.take(index if type(index) is int else None, call_id, name, args)
-        if call.shown:
-            await self._out.tool_call(call.number, args=args, tool_call_id=call.id)
-        else:
-            await self._show_calls()
-
-    async def _show_calls(self, *, last: bool = False) -> None:
-        """Pass on, in order, the calls whose name is certain."""
-        calls = self._calls.calls
-        for call in calls:
-            if call.shown:
-                continue
-            if last and not call.name:
-                raise self._asked.unreadable(f'tool call {call.number + 1} {call} has no name', str(call.args).encode())
-            if not call.name or not (last or call.args or call.name in self._known or call is not calls[-1]):
-                return
-            await self._show(call)
-
-    async def _show(self, call: Call) -> None:
-        call.shown = True
-        whole = [a for a in call.args if isinstance(a, dict)]
-        await self._out.tool_call(
-            call.number,
-            name=self._back.get(call.name, call.name),
-            args=whole[0] if whole else ''.join(cast(list[str], call.args)),
-            tool_call_id=call.id,
-        )
+        if isinstance(args, dict):
+            return cast(dict[str, Any], args)
+        text = args if isinstance(args, str) else ''
+        return self._halves.join(('arguments', number), text) if self._edges else text
 
     # What is known only at the end
 
@@ -232,6 +220,11 @@ class Answer:
 def mapping(value: Any) -> Mapping[str, Any]:
     """The value if it is a JSON object, else an empty one."""
     return cast(Mapping[str, Any], value) if isinstance(value, Mapping) else {}
+
+
+def _index(event: Mapping[str, Any]) -> int | None:
+    index = event.get('index')
+    return index if type(index) is int else None
 
 
 def citation_of(raw: dict[str, Any]) -> Citation:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
-from binascii import Error as Base64Error
 from binascii import b2a_base64
 from typing import Any
-from urllib.parse import unquote_to_bytes
 
 from agent_graph.errors import MessageError
 from agent_graph.messages import FilePart
@@ -69,14 +66,8 @@ def document_file(document: Any) -> FilePart:
 def _text(file: FilePart) -> str:
     if file.data is not None:
         return file.data.decode('utf-8', 'replace')
-    url = file.url or ''
-    head, comma, data = url[5:].partition(',')
-    if not url.startswith('data:') or not comma:
-        raise MessageError(f'the document {file.file_id or url[:80]!r} is not at hand; pass its text or its bytes')
-    try:
-        raw = b64decode(data) if head.endswith(';base64') else unquote_to_bytes(data)
-    except (Base64Error, ValueError) as error:
-        raise MessageError(
-            f'the data: address of the document {file.name!r} is damaged ({error}); pass the bytes'
-        ) from error
-    return raw.decode('utf-8', 'replace')
+    if file.url is None or not file.url.startswith('data:'):
+        raise MessageError(f'the document {file.file_id or file.url!r} is not at hand; pass its text or its bytes')
+    from agent_graph_providers.fetch.data_url import read_data_url
+
+    return read_data_url(file.url).decode('utf-8', 'replace')

@@ -119,7 +119,7 @@ def _content(message: AssistantMessage, *, own: bool) -> str | list[dict[str, An
         blocks.append({'type': 'text', 'text': message.refusal})
     elif not texts and not any(isinstance(part, ToolCallPart) for part in message.parts):
         return []  # thoughts alone are no message
-    return blocks[0]['text'] if len(blocks) == 1 and texts else blocks
+    return blocks[0]['text'] if len(blocks) == 1 and 'text' in blocks[0] else blocks
 
 
 def _citations(message: AssistantMessage) -> list[Any]:

@@ -108,8 +108,7 @@ class _Chat:
         return Sent('/v2/chat', request_body(question))
 
     def answer(self, question: Question, out: ResponseBuilder, asked: Asked) -> Answer:
-        offer = question.memory.offer
-        return Answer(out, asked, back=offer.back, known=offer.known)
+        return Answer(out, asked, back=question.memory.offer.back)
 
     def capabilities(self, name: str) -> Capabilities:
         for pieces, found in _ROWS:

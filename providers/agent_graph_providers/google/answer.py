@@ -14,13 +14,12 @@ from pydantic_core import to_json
 from agent_graph.errors import ModelProtocolError
 from agent_graph.messages import TextPart
 from agent_graph.model import ResponseBuilder
-from agent_graph.text import clean_json
 from agent_graph_providers.google.grounding import Texts, citations_of, cited_sources
 from agent_graph_providers.google.notes import Notes
 from agent_graph_providers.google.partial import PartialCall
 from agent_graph_providers.google.parts import SIGNATURE, beside, builtin_part, file_from_google, kind_of
 from agent_graph_providers.wire.errors import Asked
-from agent_graph_providers.wire.jsontext import Halves
+from agent_graph_providers.wire.jsontext import Halves, finite, storable_args
 from agent_graph_providers.wire.model import Sent
 
 __all__ = ['Answer']
@@ -148,7 +147,7 @@ class Answer:
                 text += self._halves.rest(saying)
         if extra:
             details = {key: value for key, value in part.items() if key != 'text' and key != 'thought'}
-            await self._begin(saying, text, clean_json(details))
+            await self._begin(saying, text, finite(details))
         elif text:
             if saying != self._saying:
                 await self._begin(saying, text, None)
@@ -187,9 +186,9 @@ class Answer:
             return
         try:
             if kind in ('inlineData', 'fileData'):
-                await self._out.part(file_from_google(clean_json(part), kind))
+                await self._out.part(file_from_google(finite(part), kind))
             else:
-                await self._out.part(builtin_part(clean_json(part), kind))
+                await self._out.part(builtin_part(finite(part), kind))
         except ValueError as error:
             raise self._asked.unreadable(str(error), b'') from error
 
@@ -238,14 +237,15 @@ class Answer:
             args = dict[str, Any]()
         if not isinstance(args, dict | str):
             raise self._asked.unreadable(f'the arguments of {name!r} are {args!r}, no object', b'')
-        args = cast(dict[str, Any] | str, args)
-        details = clean_json({'id': call_id, **extra} if call_id else extra)
+        if isinstance(args, dict):
+            args = storable_args(cast(dict[str, Any], args))
+        details = finite({'id': call_id, **extra} if call_id else extra)
         self._number += 1
         self._called = True
         await self._out.tool_call(
             self._number,
             name=self._back.get(name, name),
-            args=clean_json(args) if self._edges else args,
+            args=args,
             tool_call_id=call_id,
             details=details or None,
         )

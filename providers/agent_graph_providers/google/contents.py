@@ -75,12 +75,13 @@ def assembled(messages: Sequence[Message], mapped: Sequence[list[Content]], *, p
     """All contents of a request, made of each message's. Nothing that is passed in is changed."""
     system: list[dict[str, Any]] = []
     contents: list[Content] = []
-    called: AssistantMessage | None = None
+    given: set[str] = set()
     for message, own in zip(messages, mapped, strict=True):
         if message.kind == 'assistant':
-            called = message
-        elif message.kind == 'tool' and called is not None and (ids := _given_ids(called, provider)):
-            own = _with_ids(message, own, ids)
+            if message.provider_name == provider:
+                given.update(_given_ids(message))
+        elif message.kind == 'tool' and given and own:
+            own = _with_ids(message, own, given)
         for content in own:
             if content['role'] == 'system':
                 system += content['parts']
@@ -206,15 +207,11 @@ def _response(part: ToolReturnPart) -> dict[str, Any]:
     return {'output': part.content}
 
 
-def _given_ids(message: AssistantMessage, provider: str) -> set[str]:
+def _given_ids(message: AssistantMessage) -> Iterator[str]:
     """The ids of calls the API itself gave an id; one that it gave twice has been made unique since."""
-    if message.provider_name != provider:
-        return set()
-    return {
-        part.tool_call_id
-        for part in message.parts
-        if part.kind == 'tool_call' and part.provider_details is not None and 'id' in part.provider_details
-    }
+    for part in message.parts:
+        if part.kind == 'tool_call' and part.provider_details is not None and 'id' in part.provider_details:
+            yield part.tool_call_id
 
 
 def _with_ids(message: ToolMessage, contents: list[Content], ids: set[str]) -> list[Content]:

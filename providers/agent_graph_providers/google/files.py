@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from binascii import b2a_base64
+from binascii import a2b_base64, b2a_base64
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -34,7 +34,8 @@ def file_to_google(file: FilePart, *, own: bool = False) -> dict[str, Any]:
         return {'fileData': {'fileUri': _uri(file.file_id), **_type(file), **name}, **kept}
     if file.url is not None and not _is_data(file.url):
         return {'fileData': {'fileUri': file.url, **_type(file), **name}, **kept}
-    return {'inlineData': {'data': _base64(file), 'mimeType': file.media_type, **name}, **kept}
+    data = _base64(file)
+    return {'inlineData': {'data': data, 'mimeType': _inline_type(file, data), **name}, **kept}
 
 
 def in_result(file: FilePart) -> bool:
@@ -63,8 +64,23 @@ def _uri(file_id: str) -> str:
 
 def _type(file: FilePart) -> dict[str, str]:
     """The media type, unless it says nothing: then Google finds out itself."""
-    vague = file.media_type.endswith('/*') or file.media_type == 'application/octet-stream'
-    return {} if vague else {'mimeType': file.media_type}
+    return {} if _is_vague(file) else {'mimeType': file.media_type}
+
+
+def _is_vague(file: FilePart) -> bool:
+    return file.media_type.endswith('/*') or file.media_type == 'application/octet-stream'
+
+
+def _inline_type(file: FilePart, data: str) -> str:
+    """The media type of bytes, as they show it where it was not told: the API refuses what says nothing."""
+    if not _is_vague(file):
+        return file.media_type
+    from agent_graph_providers.fetch.media_type import sniff
+
+    try:
+        return sniff(a2b_base64(data[:400])) or file.media_type
+    except ValueError:  # base64 that is none is for the API to refuse
+        return file.media_type
 
 
 def _base64(file: FilePart) -> str:

@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from agent_graph.messages import Citation
-from agent_graph.text import clean_json
+from agent_graph_providers.wire.jsontext import finite
 
 __all__ = ['Cited', 'Texts', 'citations_of', 'cited_sources']
 
@@ -110,19 +110,19 @@ def cited_sources(metadata: Mapping[str, Any], texts: Texts) -> Iterator[Cited]:
     for source in _list(metadata.get('citations') or metadata.get('citationSources')):
         fields = _fields(source)
         text, start, end = texts.place({**fields, 'text': None})
-        yield text, Citation(_text(fields.get('uri')), _text(fields.get('title')), None, start, end, clean_json(fields))
+        yield text, Citation(_text(fields.get('uri')), _text(fields.get('title')), None, start, end, finite(fields))
 
 
 def _citation(chunk: dict[str, Any], start: int | None, end: int | None, beside: dict[str, Any]) -> Citation:
     source = next((_fields(value) for value in chunk.values() if isinstance(value, dict)), dict[str, Any]())
     url = next((u for key in _URLS if (u := _text(source.get(key)))), None)
     title = _text(source.get('title')) or _text(source.get('domain'))
-    details = clean_json({'groundingChunk': chunk, **beside})
+    details = finite({'groundingChunk': chunk, **beside})
     return Citation(url, title, _text(source.get('text')), start, end, details)
 
 
 def _text(value: Any) -> str | None:
-    return clean_json(value) if isinstance(value, str) and value else None
+    return finite(value) if isinstance(value, str) and value else None
 
 
 def _fields(value: Any) -> dict[str, Any]:

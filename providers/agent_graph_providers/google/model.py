@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from agent_graph.capabilities import Capabilities
 from agent_graph.messages import Message
 from agent_graph.model import ModelSettings, RequestInfo, ResponseBuilder
-from agent_graph_providers.google.vertex import CloudDoor, Credentials
+from agent_graph_providers.google.vertex import CloudDoor, Credentials, credentials_at_hand
 from agent_graph_providers.google.wire import Door, GoogleWire, KeyDoor
-from agent_graph_providers.wire.access import Site
+from agent_graph_providers.wire.access import Site, at
 from agent_graph_providers.wire.model import HttpModel
 from agent_graph_providers.wire.offers import Offers
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from agent_graph_providers.fetch import Fetcher
 
-__all__ = ['GOOGLE', 'VERTEX', 'GoogleModel', 'GoogleVertexModel']
+__all__ = ['GOOGLE', 'VERTEX', 'GoogleModel', 'GoogleVertexModel', 'gemini', 'vertex']
 
 GOOGLE = Site(
     name='google',
@@ -33,6 +33,9 @@ VERTEX = Site(
     name='google-vertex',
     key_env='GOOGLE_API_KEY',
     key_optional=True,
+    locate=CloudDoor('any model', key_env='GOOGLE_API_KEY').address,
+    extra='vertex',
+    credentials=credentials_at_hand,
 )
 
 _NAME_START = '[A-Za-z_]'
@@ -106,7 +109,7 @@ class GoogleVertexModel(_Gemini):
         door = CloudDoor(name, project, location, credentials, keyed=keyed, key_env=VERTEX.key_env or '')
         super().__init__(
             name,
-            replace(VERTEX, locate=door.address),
+            replace(VERTEX, locate=door.address, secrets=door.secrets),
             door,
             base_url=base_url,
             api_key=api_key,
@@ -129,3 +132,15 @@ class GoogleVertexModel(_Gemini):
     async def count_tokens(self, messages: Sequence[Message], info: RequestInfo) -> int | None:
         await self._door.ready()
         return await super().count_tokens(messages, info)
+
+
+@at(GOOGLE)
+def gemini(name: str) -> GoogleModel:
+    """What the entry point `google` names: the model called `name`."""
+    return GoogleModel(name)
+
+
+@at(VERTEX)
+def vertex(name: str) -> GoogleVertexModel:
+    """What the entry point `google-vertex` names: the model called `name`."""
+    return GoogleVertexModel(name)

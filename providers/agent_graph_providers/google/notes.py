@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from agent_graph.messages import FinishReason
 from agent_graph.model import ResponseBuilder
-from agent_graph.text import clean_json
 from agent_graph_providers.google.usage import usage_of
+from agent_graph_providers.wire.jsontext import finite
 
 __all__ = ['Notes']
 
@@ -113,7 +113,7 @@ class Notes:
             if value := self._usage.get(key):
                 details[name] = value
         self._out.finish_reason = self._finish_reason(called=called)
-        self._out.provider_details = clean_json(details) or None
+        self._out.provider_details = finite(details) or None
         self.settle()
 
     def settle(self) -> None:

@@ -57,7 +57,7 @@ def _system(instruction: Any) -> Iterator[Message]:
 
 def _content(content: Mapping[str, Any], calls: _Calls, provider: str) -> Iterator[Message]:
     parts = [_camel(_fields(part)) for part in _list(content.get('parts'), 'parts')]
-    role = content.get('role') or 'user'
+    role = content.get('role') or ('model' if any('functionCall' in part for part in parts) else 'user')
     if role == 'model':
         if parts:
             yield AssistantMessage([_model_part(part, calls) for part in parts], provider_name=provider)

@@ -11,17 +11,19 @@ import os
 import threading
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Protocol
 
 from agent_graph.errors import ConfigError, ModelError, ModelHTTPError, ModelTimeout, ModelUnreachable
 from agent_graph_providers.google.wire import resource_path
 from agent_graph_providers.wire.errors import Asked
 
-__all__ = ['LOCATION_ENV', 'PROJECT_ENV', 'CloudDoor', 'Credentials']
+__all__ = ['LOCATION_ENV', 'PROJECT_ENV', 'CloudDoor', 'Credentials', 'credentials_at_hand']
 
 PROJECT_ENV = 'GOOGLE_CLOUD_PROJECT'
 LOCATION_ENV = 'GOOGLE_CLOUD_LOCATION'
 
+_FILE_ENV = 'GOOGLE_APPLICATION_CREDENTIALS'
 _SCOPE = 'https://www.googleapis.com/auth/cloud-platform'
 _VERSION = 'v1beta1'
 _MULTI_REGIONS = frozenset({'us', 'eu'})
@@ -112,14 +114,14 @@ class CloudDoor:
 
     def guard(self, asked: Asked) -> None:
         if not self.express:
-            asked.key_env = None
-            asked.hide_also(self._tokens)
+            asked.key_env = None  # no key was asked with
 
     def described(self) -> dict[str, Any]:
         """What of this changes answers, as JSON data."""
         return {'project': '' if self.express else self._project(), 'location': self._location()}
 
-    def _tokens(self) -> tuple[str, ...]:
+    def secrets(self) -> tuple[str, ...]:
+        """The token at hand, which no error may show."""
         token = getattr(self.credentials, 'token', None)
         return (token,) if isinstance(token, str) and token else ()
 
@@ -182,7 +184,7 @@ class CloudDoor:
         if isinstance(error, exceptions.DefaultCredentialsError):
             return ConfigError(
                 f'google-vertex found no credentials for {self.model!r} ({error}); run "gcloud auth '
-                'application-default login", set GOOGLE_APPLICATION_CREDENTIALS, or pass credentials= or api_key='
+                f'application-default login", set {_FILE_ENV}, or pass credentials= or api_key='
             )
         if not isinstance(error, exceptions.GoogleAuthError):
             return None
@@ -193,6 +195,14 @@ class CloudDoor:
 
     def _told(self, kind: Any, text: str) -> ModelError:
         return kind(text, provider=self.provider, model=self.model)
+
+
+def credentials_at_hand() -> str:
+    """Where this machine's credentials come from, in a few words and without the network; `''` for nowhere."""
+    if os.environ.get(_FILE_ENV, '').strip():
+        return f'the file of {_FILE_ENV}'
+    folder = os.environ.get('CLOUDSDK_CONFIG', '').strip() or Path.home() / '.config' / 'gcloud'
+    return "gcloud's application default" if (Path(folder) / 'application_default_credentials.json').exists() else ''
 
 
 def _module(name: str) -> Any:

@@ -45,7 +45,7 @@ class Door(Protocol):
         ...
 
     def guard(self, asked: Asked) -> None:
-        """Say what else must not be shown."""
+        """Say what errors should not speak of."""
         ...
 
 
@@ -62,7 +62,7 @@ class KeyDoor:
         return {'x-goog-api-key': key} if key else {}
 
     def guard(self, asked: Asked) -> None:
-        """The key is all there is to hide."""
+        """They may name the variable of the key."""
 
 
 def resource_path(path: str) -> str:

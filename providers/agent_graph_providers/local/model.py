@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from agent_graph.capabilities import Capabilities
 from agent_graph.errors import ConfigError
 from agent_graph.events import PartDeltaEvent, PartStartEvent, TextPartDelta, ThinkingPartDelta
 from agent_graph.messages import Message, TextPart, ThinkingPart
@@ -70,6 +71,11 @@ class LocalModel:
         self._lock = threading.Lock()
         self._serving: Serving | None = None
         self._asked: tuple[Running, OpenAIModel] | None = None
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Text in and out; tools and schemas by grammar."""
+        return Capabilities(images=False)
 
     @property
     def name(self) -> str:

@@ -9,7 +9,7 @@ from agent_graph.errors import ModelProtocolError
 from agent_graph.messages import FilePart
 from agent_graph.model import ResponseBuilder
 from agent_graph_providers.openai.calls import Args, Call, CallPieces
-from agent_graph_providers.openai.notes import Notes, mapping
+from agent_graph_providers.openai.notes import Notes, citation_of, mapping
 from agent_graph_providers.openai.reasoning import Reasoning, detail_text
 from agent_graph_providers.openai.think import ThinkTags
 from agent_graph_providers.wire.errors import Asked
@@ -37,6 +37,7 @@ class Answer:
         self._halves = Halves()
         self._edges = False
         self._audio: dict[str, str] = {}
+        self._cited: list[Any] = []
         self.notes = Notes(out, asked)
         self.done = False
         self.choices = False
@@ -84,6 +85,9 @@ class Answer:
         await self._reasoning.settle()
         await self._show_calls(last=True)
         await self._end_audio()
+        for note in self._cited:
+            if (citation := citation_of(mapping(note))) is not None:
+                self._out.cite(citation)
         notes.refusal += self._halves.rest('refusal')
         notes.end()
 
@@ -187,6 +191,8 @@ class Answer:
         for key in _MESSAGE_DETAILS:
             if value := message.get(key):
                 self.notes.details[key] = value
+                if key == 'annotations' and isinstance(value, list):  # a stream may tell them again with each piece
+                    self._cited += [note for note in cast(list[Any], value) if note not in self._cited]
         for image in self._list(message.get('images')):
             await self._image(mapping(image))
         for key, value in mapping(message.get('audio')).items():

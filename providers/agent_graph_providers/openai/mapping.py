@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 from agent_graph.errors import ConfigError
@@ -37,6 +39,8 @@ _FIELDS = {
 }
 """The settings that are fields of the body, under their name there (a server may rename them)."""
 
+_SHORT_ID = re.compile('[a-zA-Z0-9]{9}')
+
 _NOT_FIELDS = frozenset(
     {
         'timeout',
@@ -63,6 +67,8 @@ def form_of(server: Server) -> MapMessage:
         extra_content=server.extra_content,
         refusal=server.refusal,
         strict=True,
+        call_id=_call_ids(server),
+        cache_control=server.cache_control,
     )
     latest: list[ChatForm] = []
 
@@ -74,6 +80,18 @@ def form_of(server: Server) -> MapMessage:
         return message_to_openai(message, latest[0])
 
     return map_message
+
+
+def _call_ids(server: Server) -> Callable[[str], str] | None:
+    """Makes ids of other providers' calls such as this server takes; its own are left as they are."""
+    if server.short_ids:
+        return lambda given: given if _SHORT_ID.fullmatch(given) else _hashed(given)[:9]
+    most = server.longest_id
+    return None if most is None else lambda given: given if len(given) <= most else f'call_{_hashed(given)[:32]}'
+
+
+def _hashed(given: str) -> str:
+    return sha256(given.encode('utf-8', 'surrogatepass')).hexdigest()
 
 
 def tool_form(server: Server) -> MapTool:
@@ -107,6 +125,8 @@ def request_body(
     if info.output_schema is not None:
         body['response_format'] = _response_format(info.output_schema, server)
     _add_settings(body, settings, server)
+    if server.cache_control and (ttl := settings.get('auto_cache')):
+        body['cache_control'] = {'type': 'ephemeral', 'ttl': ttl}
     body.update(settings.get('extra_body') or {})
     return body
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import SecretStr
 
+from agent_graph.capabilities import Capabilities
 from agent_graph.errors import ConfigError
 from agent_graph.messages import Message
 from agent_graph.model import ModelSettings, RequestInfo, ResponseBuilder
 from agent_graph_providers.openai.answer import Answer
+from agent_graph_providers.openai.families import capabilities_for
 from agent_graph_providers.openai.mapping import form_of, request_body, tool_form
 from agent_graph_providers.openai.sdk import NO_KEY, make_client
 from agent_graph_providers.openai.servers import SERVERS, Server
@@ -44,7 +46,7 @@ class OpenAIModel:
     `base_url` replaces the server's own, `api_key` the variable that the server names. `settings` are this model's own,
     under those of the agent and the run. `http_client`, an `httpx.AsyncClient` or `httpx2.AsyncClient`, is used for every
     request and never closed here: use such a model in one event loop. `make_client` makes the SDK's client, once per
-    event loop, for other ways to sign in.
+    event loop, for other ways to sign in. `capabilities` replaces what is assumed of the model's family.
 
     Raises `ConfigError` for an unknown server, and at the first request when the key or the address is missing.
     """
@@ -59,6 +61,7 @@ class OpenAIModel:
         settings: ModelSettings | None = None,
         http_client: httpx.AsyncClient | httpx2.AsyncClient | None = None,
         make_client: Callable[[], AsyncOpenAI] | None = None,
+        capabilities: Capabilities | None = None,
     ) -> None:
         server = _row(server) if isinstance(server, str) else server
         self._server = server
@@ -70,6 +73,7 @@ class OpenAIModel:
         )
         self._http_client = http_client
         self._make_client = make_client
+        self._capabilities = capabilities
         self._settings = settings
         self._offers = Offers(tool_form(server))
         self._map_message = form_of(server)
@@ -84,6 +88,11 @@ class OpenAIModel:
     def provider(self) -> str:
         """Who serves it, as genai-prices calls it."""
         return self._access.provider
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this model can do, by its server and family or as given."""
+        return self._capabilities or capabilities_for(self._server, self.name)
 
     @property
     def identity(self) -> dict[str, Any]:

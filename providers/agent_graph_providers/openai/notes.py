@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from agent_graph.messages import FinishReason
+from agent_graph.messages import Citation, FinishReason
 from agent_graph.model import ResponseBuilder
 from agent_graph.text import clean_json
 from agent_graph_providers.openai.usage import usage_of
 from agent_graph_providers.wire.errors import Asked
 
-__all__ = ['Notes', 'mapping']
+__all__ = ['Notes', 'citation_of', 'mapping']
 
 _FINISH: Mapping[str, FinishReason] = {
     'stop': 'stop',
@@ -46,6 +46,16 @@ _CHOICE_DETAILS = ('native_finish_reason', 'stop_reason', 'content_filter_result
 def mapping(value: Any) -> Mapping[str, Any]:
     """The value if it is a JSON object, else an empty one."""
     return cast(Mapping[str, Any], value) if isinstance(value, Mapping) else {}
+
+
+def citation_of(annotation: Mapping[str, Any]) -> Citation | None:
+    """Where the text comes from, by one of a message's `annotations`; `None` if it tells something else."""
+    if annotation.get('type') != 'url_citation':
+        return None
+    note = mapping(annotation.get('url_citation')) or annotation
+    url, title, content = (v if isinstance(v := note.get(key), str) else None for key in ('url', 'title', 'content'))
+    start, end = (v if type(v := note.get(key)) is int else None for key in ('start_index', 'end_index'))
+    return Citation(url, title, content, start, end, clean_json(dict(annotation)))
 
 
 class Notes:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
 
 from agent_graph.errors import ConfigError
 from agent_graph_providers.wire.access import Site
@@ -58,6 +59,9 @@ class Server(Site):
     schemas written (`agent_graph.tools.dialects`). `think_tags`: reasoning may come inside the text between `<think>`
     tags. `thinking` names the reasoning fields it takes back in earlier messages. `extra_content`: it takes back that
     vendor field. `refusal`: it knows that message field. `azure`: it has deployments and an `api-version`.
+    `tools`: its models can be offered tools; `documents`: they can be sent files other than images and sound. `longest_id` is
+    the most characters it takes in a call's id, `short_ids`: it wants exactly nine letters and digits there.
+    `cache_control`: it takes marks in the prompt up to which it is to be cached, and one for all of it.
     """
 
     fields: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -69,6 +73,11 @@ class Server(Site):
     extra_content: bool = False
     refusal: bool = False
     azure: bool = False
+    tools: bool = True
+    documents: bool = False
+    longest_id: int | None = None
+    short_ids: bool = False
+    cache_control: bool = False
 
     def model(self, name: str) -> OpenAIModel:
         """The model called `name` on this server; raises `ConfigError` for an empty name."""
@@ -83,6 +92,13 @@ _REASONING = frozenset({'reasoning'})
 _REASONING_CONTENT = frozenset({'reasoning_content'})
 _COMPLETION_TOKENS = MappingProxyType({'max_tokens': 'max_completion_tokens'})
 _EFFORT = {'reasoning_effort': 'reasoning.effort'}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OllamaServer(Server):
+    def placed(self, address: str, model: str) -> str:
+        """OLLAMA_BASE_URL is that of Ollama's own API (`ollama:`), or ends in `/v1` already."""
+        return address if urlsplit(address).path else f'{address}/v1'
 
 
 def _local(name: str, base_url: str, env: str, *, thinking: frozenset[str] = frozenset()) -> Server:
@@ -105,6 +121,8 @@ OPENAI = Server(
     fields=_COMPLETION_TOKENS,
     think_tags=False,
     refusal=True,
+    longest_id=40,
+    documents=True,
 )
 AZURE = Server(
     name='azure',
@@ -114,6 +132,8 @@ AZURE = Server(
     think_tags=False,
     refusal=True,
     azure=True,
+    longest_id=40,
+    documents=True,
 )
 OPENAI_COMPAT = Server(
     name='openai_compat',
@@ -122,7 +142,15 @@ OPENAI_COMPAT = Server(
     key_optional=True,
     thinking=frozenset({'reasoning', 'reasoning_content'}),
 )
-OLLAMA = _local('ollama', 'http://127.0.0.1:11434/v1', 'OLLAMA', thinking=_REASONING)
+OLLAMA = _OllamaServer(
+    name='ollama_openai',
+    provider='ollama',
+    base_url='http://127.0.0.1:11434/v1',
+    base_url_env='OLLAMA_BASE_URL',
+    key_env='OLLAMA_API_KEY',
+    key_optional=True,
+    thinking=_REASONING,
+)
 VLLM = _local('vllm', 'http://127.0.0.1:8000/v1', 'VLLM', thinking=frozenset({'reasoning', 'reasoning_content'}))
 LLAMACPP = _local('llamacpp', 'http://127.0.0.1:8080/v1', 'LLAMACPP', thinking=_REASONING_CONTENT)
 LMSTUDIO = _local('lmstudio', 'http://127.0.0.1:1234/v1', 'LMSTUDIO')
@@ -133,6 +161,8 @@ OPENROUTER = Server(
     key_env='OPENROUTER_API_KEY',
     fields=MappingProxyType(_EFFORT),
     thinking=frozenset({'reasoning', 'reasoning_details'}),
+    cache_control=True,
+    documents=True,
 )
 GROQ = Server(
     name='groq',
@@ -148,6 +178,7 @@ MISTRAL = Server(
     fields=MappingProxyType({'seed': 'random_seed'}),
     stream_usage=False,  # it refuses the option and sends usage with the last chunk anyway
     thinking=frozenset({'thinking'}),
+    short_ids=True,
 )
 DEEPSEEK = Server(
     name='deepseek',
@@ -212,7 +243,7 @@ MOONSHOTAI = Server(
     base_url_env='MOONSHOT_BASE_URL',
     thinking=_REASONING_CONTENT,
 )
-PERPLEXITY = Server(name='perplexity', base_url='https://api.perplexity.ai', key_env='PERPLEXITY_API_KEY')
+PERPLEXITY = Server(name='perplexity', base_url='https://api.perplexity.ai', key_env='PERPLEXITY_API_KEY', tools=False)
 SNOWFLAKE = Server(
     name='snowflake',
     base_url_env='SNOWFLAKE_BASE_URL',

@@ -92,6 +92,9 @@ class Answer:
         if response.get('error') or status in ('failed', 'cancelled'):
             raise self._asked.refused(_failure(response))
         if isinstance(response.get('output'), list) or status in UNFINISHED:
+            for item in as_list(response.get('output')):
+                if not isinstance(as_map(item).get('type'), str):
+                    raise self._asked.unreadable('an item of its output has no type', str(item).encode())
             return response
         if any(response.get(key) for key in ('message', 'detail', 'msg')):
             raise self._asked.refused(response)
@@ -124,10 +127,8 @@ class Answer:
         self._end()
 
     async def _push(self, response: Mapping[str, Any]) -> None:
-        for item in map(as_map, as_list(response.get('output'))):
-            if not isinstance(item.get('type'), str):
-                raise self._asked.unreadable('an item of its output has no type', str(dict(item)).encode())
-            for part in self._notes.read(item):
+        for item in as_list(response.get('output')):
+            for part in self._notes.read(as_map(item)):
                 await self._out.part(part)
 
     def _end(self) -> None:

@@ -50,7 +50,7 @@ _ELSEWHERE = frozenset(
         'previous_response_id',
         'background',
         'logprobs',
-        'auto_cache',  # a hint: these servers cache by themselves
+        'auto_cache',  # a hint: servers without a mark for it cache by themselves
     }
 )
 _MISSING = frozenset(ModelSettings.__annotations__) - _FIELDS.keys() - _ELSEWHERE
@@ -76,6 +76,8 @@ def request_body(server: ResponsesServer, question: Question, *, encrypted: bool
     if info.output_schema is not None:
         body['text'] = {'format': _format(info.output_schema, server)}
     _add_settings(body, settings, server)
+    if server.cache_control and (ttl := settings.get('auto_cache')):
+        body['cache_control'] = {'type': 'ephemeral', 'ttl': ttl}
     return body
 
 

@@ -18,17 +18,18 @@ _SOUND_TYPES = {'mp3': 'audio/mpeg', 'wav': 'audio/wav'}
 
 
 def parts_of(
-    content: Sequence[UserContent], *, breakpoints: bool = False, refused: frozenset[str] = frozenset()
+    content: Sequence[UserContent], *, mark: str | None = None, refused: frozenset[str] = frozenset()
 ) -> list[dict[str, Any]]:
     """Content blocks, without empty texts. Raises `MessageError` for a file the API cannot say, and for `refused` kinds.
 
-    With `breakpoints`, the block before a `CachePoint` is marked as the end of what is worth caching.
+    `mark` is the field that says, on the block before a `CachePoint`, that everything up to it is worth caching.
     """
     out: list[dict[str, Any]] = []
     for part in content:
         if isinstance(part, CachePoint):
-            if breakpoints and out:
-                out[-1]['prompt_cache_breakpoint'] = {'mode': 'explicit'}
+            if mark is not None and out:
+                explicit = mark == 'prompt_cache_breakpoint'
+                out[-1][mark] = {'mode': 'explicit'} if explicit else {'type': 'ephemeral', 'ttl': part.ttl}
         elif isinstance(part, FilePart):
             out.append(_file(part, refused))
         elif part:
@@ -50,8 +51,8 @@ def content_of(content: Any) -> str | tuple[UserContent, ...]:
             out.append(text)
         else:
             out.append(_file_of(fields))
-        if fields.get('prompt_cache_breakpoint'):
-            out.append(CachePoint())
+        if fields.get('prompt_cache_breakpoint') or fields.get('cache_control'):
+            out.append(CachePoint('1h' if as_map(fields.get('cache_control')).get('ttl') == '1h' else '5m'))
     return tuple(out)
 
 

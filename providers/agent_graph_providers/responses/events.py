@@ -53,19 +53,21 @@ class Events:
         the response was `cut`.
         """
         live, items = self._live, list(self._live.items)
-        known = [item.kind for item in items] == [as_map(whole).get('type') for whole in output]
+        found: list[int] = []
         for index, whole in enumerate(map(as_map, output)):
-            item = items[index] if known else _match(items, index, whole)
-            if item is None:
-                item = await live.add(index, whole)
+            left = [item for item in items if item.number not in found and item.kind == whole.get('type')]
+            item = _match(left, index, whole) or await live.add(index, whole)
+            found.append(item.number)
             if not item.done:
                 await live.settle(item, whole, self._notes.read(whole))
+        if found != sorted(found):
+            live.wonder('the items came in another order')
         for item in items:
-            if item.done:
+            if item.number in found:
                 continue
-            if output:
+            if output and (not item.done or any(item.repeats(items[n]) for n in found if n < len(items))):
                 live.wonder(f'item {item.number + 1} is not in the list')
-            elif item.kind in _CALLS and not cut:
+            elif not item.done and item.kind in _CALLS and not cut:
                 raise self._asked.unreadable(f'the call {item.head.get("name")!r} was not finished', b'')
         return live.doubt
 
@@ -102,7 +104,8 @@ class Events:
             await self._live.whole_arguments(item, args)
 
     async def ended(self, event: Event, _: bool) -> None:
-        self.last = as_map(event.get('response'))
+        # What the items said is enough for a server that does not say it twice.
+        self.last = {'output': [], **as_map(event.get('response'))}
 
     async def failed(self, event: Event, _: bool) -> None:
         response = as_map(event.get('response'))
@@ -136,10 +139,12 @@ class Events:
 
 
 def _match(items: Sequence[LiveItem], index: int, whole: Mapping[str, Any]) -> LiveItem | None:
+    """The item of a stream that is this one of the list: by id, else by the server's count, else by its place."""
     for item in items:
-        if item.kind == whole.get('type') and (item.goes_by(whole.get('call_id')) or item.goes_by(whole.get('id'))):
+        if item.goes_by(whole.get('call_id')) or item.goes_by(whole.get('id')):
             return item
-    return next((i for i in items if i.index == index and i.kind == whole.get('type')), None)
+    counted = next((item for item in items if item.index == index), None)
+    return counted or next((item for item in items if item.index is None and item.number == index), None)
 
 
 def _number(value: Any) -> int | None:

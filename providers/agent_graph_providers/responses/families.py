@@ -27,7 +27,7 @@ def capabilities_for(server: ResponsesServer, name: str) -> Capabilities:
         audio=False,
         documents=images and server.documents,
         thinking=not _NO_REASONING.search(name),
-        prompt_cache=_breaks_caching(name),
+        prompt_cache=server.cache_control or _breaks_caching(name),
         count_tokens=server.counts,
     )
 

@@ -39,14 +39,14 @@ _NO_MARK: Mapping[str, Any] = {}
 class Form:
     """How one server wants its items; most fields are those of `ResponsesServer`.
 
-    `provider` is its name: the items of its own responses go back to it. `breakpoints`: the model takes marks in the prompt
-    up to which it is to be cached. `refused` are the kinds of files it does not take.
+    `provider` is its name: the items of its own responses go back to it. `mark` is the field that says up to where the
+    prompt is to be cached, if it has one. `refused` are the kinds of files it does not take.
     """
 
     provider: str | None = None
     file_outputs: bool = True
     texts_first: bool = False
-    breakpoints: bool = False
+    mark: str | None = None
     refused: frozenset[str] = frozenset()
 
 
@@ -92,7 +92,7 @@ def finished(items: list[dict[str, Any]], before: Sequence[Mapping[str, Any]] = 
 def _user(message: UserMessage, form: Form) -> list[dict[str, Any]]:
     if isinstance(message.content, str):
         return [{'role': 'user', 'content': message.content}] if message.content else []
-    blocks = parts_of(message.content, breakpoints=form.breakpoints, refused=form.refused)
+    blocks = parts_of(message.content, mark=form.mark, refused=form.refused)
     return [{'role': 'user', 'content': blocks}] if blocks else []
 
 

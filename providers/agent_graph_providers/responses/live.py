@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from zlib import crc32
 
 from agent_graph.messages import AssistantPart, TextPart, ThinkingPart, ToolCallPart
 from agent_graph.model import ResponseBuilder
@@ -17,7 +18,27 @@ from agent_graph_providers.responses.parts import call_id
 from agent_graph_providers.wire.errors import Asked
 from agent_graph_providers.wire.jsontext import Halves
 
-__all__ = ['Live', 'LiveItem']
+__all__ = ['Live', 'LiveItem', 'Shown']
+
+
+class Shown:
+    """How much of a text has been shown, and its checksum: enough to tell whether the whole begins with it."""
+
+    __slots__ = ('_size', '_sum')
+
+    def __init__(self) -> None:
+        self._size = self._sum = 0
+
+    def add(self, piece: str) -> None:
+        self._size += len(piece)
+        self._sum = crc32(piece.encode('utf-8', 'surrogatepass'), self._sum)
+
+    def rest(self, whole: str) -> str | None:
+        """What of the whole has not been shown yet; `None` if it does not begin with what has."""
+        size = self._size
+        if crc32(whole[:size].encode('utf-8', 'surrogatepass')) != self._sum or len(whole) < size:
+            return None
+        return whole[size:]
 
 
 class LiveItem:
@@ -32,16 +53,20 @@ class LiveItem:
         self.kind = str(head.get('type') or '')
         self.spots: dict[tuple[str, int], int] = {}
         """(field, number within it) of every text -> which part of the item it is."""
-        self.texts: list[list[str]] = []
-        """The pieces shown of each of these parts."""
+        self.texts: list[Shown] = []
+        """What each of these parts has shown."""
         self.called = False
         """It is shown as a tool call."""
-        self.args: list[str] = []
+        self.args = Shown()
         self.done = False
 
     def goes_by(self, ident: object) -> bool:
         """This is its id, or that of the call it is."""
         return bool(ident) and ident in (self.head.get('id'), self.head.get('call_id'))
+
+    def repeats(self, other: LiveItem) -> bool:
+        """It is the other one again."""
+        return other.goes_by(self.head.get('id')) or (self.index is not None and self.index == other.index)
 
 
 class Live:
@@ -71,7 +96,7 @@ class Live:
         self.items.append(item)
         if item.kind == 'reasoning':
             self._begin(item)
-            item.texts.append([])
+            item.texts.append(Shown())
             self._open = (item.number, 0)
             await self._out.thinking('', key=self._open, signature='')
         elif item.kind == 'function_call' and head.get('name') and call_id(head):
@@ -96,13 +121,13 @@ class Live:
                 return
             part = item.spots[place, number] = len(item.spots)
             if part == len(item.texts):
-                item.texts.append([])
+                item.texts.append(Shown())
                 self._begin(item)
             self._open = (item.number, part)
         elif self._open != (item.number, part):
             self.wonder(f'a text of item {item.number + 1} went on after another had begun')
             return
-        item.texts[part].append(delta)
+        item.texts[part].add(delta)
         if place == 'text':
             await self._out.text(delta, key=self._open)
         else:
@@ -114,18 +139,17 @@ class Live:
             raise self._unlike(item, delta)
         if edges or self._halves:
             delta = self._halves.join(item.number, delta)
-        item.args.append(delta)
+        item.args.add(delta)
         if item.called and delta:
             await self._out.tool_call(item.number, args=delta)
 
     async def whole_arguments(self, item: LiveItem, args: str) -> None:
         """All arguments of a call: what had not come in pieces is added. Raises `ModelProtocolError` if they differ."""
-        before = ''.join(item.args)
-        args = clean_text(args)
-        if not args.startswith(before):
-            raise self._unlike(item, before)
-        if rest := args[len(before) :]:
-            self._halves.rest(item.number)
+        rest = item.args.rest(clean_text(args))
+        if rest is None:
+            raise self._unlike(item, args)
+        self._halves.rest(item.number)
+        if rest:
             await self.arguments(item, rest)
 
     async def settle(self, item: LiveItem, whole: Mapping[str, Any], parts: Sequence[AssistantPart]) -> None:
@@ -145,18 +169,17 @@ class Live:
         if text < len(item.texts):
             self.wonder(f'item {item.number + 1} lacks a text that came in pieces')
         item.done = True
-        item.texts = []
 
     async def _settle_text(self, key: tuple[int, int], item: LiveItem, part: TextPart | ThinkingPart) -> None:
         for spot, index in item.spots.items():
             if index == key[1]:
                 self._halves.rest((item.number, *spot))
-        content, shown = part.content, ''.join(item.texts[key[1]])
-        if not content.startswith(shown) or (len(content) > len(shown) and self._open != key):
+        rest = item.texts[key[1]].rest(part.content)
+        if rest is None or (rest and self._open != key):
             self.wonder(f'a text of item {item.number + 1} came in pieces that differ from the whole')
-        elif len(content) > len(shown):
+        elif rest:
             push = self._out.text if isinstance(part, TextPart) else self._out.thinking
-            await push(content[len(shown) :], key=key)
+            await push(rest, key=key)
         if isinstance(part, TextPart):
             self._out.amend('text', key, details=part.provider_details, citations=part.citations)
         else:

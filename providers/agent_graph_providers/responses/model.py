@@ -118,7 +118,7 @@ class _Protocol:
             provider=server.provider or server.name,
             file_outputs=server.file_outputs,
             texts_first=server.texts_first,
-            breakpoints=able.prompt_cache,
+            mark=_mark(server) if able.prompt_cache else None,
             refused=frozenset(
                 kind for kind, taken in (('image', able.images), ('document', able.documents)) if not taken
             ),
@@ -179,3 +179,7 @@ class _Protocol:
     @property
     def _encrypted(self) -> bool:
         return self._server.encrypted and self._able.thinking
+
+
+def _mark(server: ResponsesServer) -> str:
+    return 'cache_control' if server.cache_control else 'prompt_cache_breakpoint'

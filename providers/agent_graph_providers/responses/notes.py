@@ -14,7 +14,7 @@ from agent_graph_providers.responses.parts import Reader, as_map, logprobs_of, r
 
 __all__ = ['UNFINISHED', 'Notes', 'Reading']
 
-UNFINISHED = frozenset({'queued', 'in_progress'})
+UNFINISHED = ('queued', 'in_progress')
 """States of a response that is no answer yet."""
 
 _CUT: Mapping[str, FinishReason] = {

@@ -33,6 +33,7 @@ RESULTS: Mapping[str, str] = {
 _ASKED = ('arguments', 'action', 'actions', 'queries', 'code', 'operation', 'input', 'prompt', 'revised_prompt')
 """Where such an item says what its tool was asked, the first one found being it."""
 
+_TEXT_TYPES = ('output_text', 'text', 'input_text')
 _IMAGE_TYPES = {'iVBORw': 'image/png', '/9j/': 'image/jpeg', 'UklGR': 'image/webp', 'R0lGOD': 'image/gif'}
 """How the base64 text of an image begins."""
 
@@ -72,7 +73,7 @@ class Reader:
         for block in as_list(item.get('content')):
             block = as_map(block)
             text, notes = block.get('text'), tuple(map(_citation, as_list(block.get('annotations'))))
-            if block.get('type') in ('output_text', 'text') and isinstance(text, str) and (text or notes):
+            if block.get('type') in _TEXT_TYPES and isinstance(text, str) and (text or notes):
                 out.append(TextPart(text, mark, notes))
         return out
 

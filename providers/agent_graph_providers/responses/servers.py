@@ -46,6 +46,7 @@ class ResponsesServer(Site):
     schemas written. `file_outputs`: a tool's output may hold files. `texts_first`: it wants the texts of a response before
     its calls. `fetches`: it gets files from addresses itself. `counts`: it counts tokens without answering. `images` and
     `documents`: it takes such files at all. `runs_customs`: custom calls that nobody offered are its own tools at work.
+    `cache_control`: its marks in the prompt up to which it is to be cached are called that, and any model takes them.
     """
 
     paths: tuple[tuple[str, str], ...] = ()
@@ -63,6 +64,7 @@ class ResponsesServer(Site):
     images: bool = True
     documents: bool = True
     runs_customs: bool = False
+    cache_control: bool = False
 
     @property
     def short_name(self) -> str:
@@ -139,6 +141,7 @@ OPENROUTER = ResponsesServer(
     base_url=chat.OPENROUTER.base_url,
     key_env=chat.OPENROUTER.key_env,
     stateful=False,
+    cache_control=True,
 )
 XAI = ResponsesServer(
     name='xai-responses',

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable
-from typing import Any, cast
+from math import isfinite
+from typing import Any, TypeVar, cast
 
 from pydantic_core import from_json, to_json
 
 from agent_graph.errors import MessageError
 from agent_graph.text import clean_json, clean_text
 
-__all__ = ['STREAMED', 'Halves', 'decode', 'decode_piece', 'encode', 'encoded']
+__all__ = ['STREAMED', 'Halves', 'decode', 'decode_piece', 'encode', 'encoded', 'finite', 'storable_args']
+
+T = TypeVar('T')
 
 STREAMED = frozenset(
     {
@@ -68,6 +71,34 @@ def encoded(body: Any) -> bytes:
         raise MessageError(
             f'the request cannot be written as JSON ({error}); tool results must be JSON data'
         ) from error
+
+
+def finite(value: T) -> T:
+    """JSON data that can be stored: lone halves are replaced, and infinite numbers, as a parser makes of `1e400`, by null.
+
+    The same object when there is nothing to do.
+    """
+    value = clean_json(value)
+    return value if _is_finite(value) else _finite(value)
+
+
+def storable_args(args: dict[str, Any]) -> dict[str, Any] | str:
+    """Arguments that came as an object: that, or its text where a number in it is infinite, for the tool's check to refuse."""
+    args = clean_json(args)
+    return args if _is_finite(args) else to_json(args, inf_nan_mode='constants').decode()
+
+
+def _is_finite(value: Any) -> bool:
+    text = to_json(value, inf_nan_mode='constants')  # one call into native code answers the usual case
+    return (b'Infinity' not in text and b'NaN' not in text) or _finite(value) == value
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in cast(dict[str, Any], value).items()}
+    return [_finite(item) for item in cast(list[Any], value)] if isinstance(value, list) else value
 
 
 def _loads(data: bytes) -> Any:

@@ -48,24 +48,32 @@ def is_function(tool: Body) -> bool:
 
 def builtin_tools(body: Body) -> list[Body]:
     """The provider's tools, and what function tools say beyond what ours can."""
-    tools = body.get('tools') or ()
-    more = [{'name': t['name'], 'defer_loading': t['defer_loading']} for t in tools if 'defer_loading' in t]
-    return [*(t for t in tools if not is_function(t)), *more]
+    ours = ('type', 'description', 'input_schema', 'strict')
+    tools: list[Body] = body.get('tools') or []
+    more = [{key: value for key, value in tool.items() if key not in ours} for tool in tools if is_function(tool)]
+    return [*(t for t in tools if not is_function(t)), *(entry for entry in more if len(entry) > 1)]
+
+
+_SETTINGS = ('max_tokens', 'temperature', 'top_p', 'top_k', 'stop_sequences', 'service_tier')
+_READ = ('model', 'messages', 'system', 'tools', 'tool_choice', 'stream')
 
 
 def question_of(body: Body) -> tuple[list[Message], RequestInfo, ModelSettings]:
-    """What has to be asked for such a body to be sent."""
-    plain = ('max_tokens', 'temperature', 'top_p', 'top_k', 'stop_sequences')
-    settings: Body = {key: body[key] for key in plain if key in body}
+    """What has to be asked for such a body to be sent. Fields nothing stands for here are `extra_body`."""
+    settings: Body = {key: body[key] for key in _SETTINGS if key in body}
+    extra: Body = {key: value for key, value in body.items() if key not in (*_SETTINGS, *_READ)}
     if builtin := builtin_tools(body):
         settings['builtin_tools'] = builtin
-    extra: Body = {key: body[key] for key in ('cache_control', 'mcp_servers') if key in body}
-    thinking: Body = body.get('thinking', {})
+    thinking: Body = dict(extra.pop('thinking', {}))
     if 'budget_tokens' in thinking:
-        settings['thinking_budget'] = thinking['budget_tokens']
-        thinking = {key: value for key, value in thinking.items() if key not in ('type', 'budget_tokens')}
+        settings['thinking_budget'] = thinking.pop('budget_tokens')
+        del thinking['type']
     if thinking:
         extra['thinking'] = thinking
+    output: Body = dict(extra.pop('output_config', {}))
+    form: Body | None = output.pop('format', None)
+    if output:
+        extra['output_config'] = output
     if extra:
         settings['extra_body'] = extra
     choice: Body = body.get('tool_choice', {})
@@ -73,8 +81,7 @@ def question_of(body: Body) -> tuple[list[Message], RequestInfo, ModelSettings]:
     kind = kinds.get(choice.get('type', ''), 'auto')
     if 'disable_parallel_tool_use' in choice:
         settings['parallel_tool_calls'] = not choice['disable_parallel_tool_use']
-    output: Body = body.get('output_config', {})
-    schema = OutputSchema('answer', output['format']['schema']) if 'format' in output else None
+    schema = OutputSchema('answer', form['schema']) if form else None
     free = kind in ('auto', 'none')
     info = RequestInfo(tuple(own_tools(body)), tool_choice=kind, output_schema=schema, allow_text=free)
     return messages_from_anthropic(body), info, cast(ModelSettings, settings)
@@ -117,7 +124,8 @@ def blocks(content: Any) -> list[Body]:
 
 
 def tool_meaning(tool: Body) -> Body:
-    out = {key: value for key, value in tool.items() if value not in (None, '', False)}
+    kept = {key: value for key, value in tool.items() if (key, value) != ('type', 'custom')}
+    out = {key: value for key, value in kept.items() if value not in (None, '', False)}
     if 'input_schema' in out:
         out['input_schema'] = {'properties': {}, **out['input_schema']}
     return out

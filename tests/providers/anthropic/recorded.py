@@ -8,13 +8,27 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from agent_graph_providers.anthropic import AnthropicModel
+from agent_graph.model import ResponseBuilder
+from agent_graph_providers.anthropic import ANTHROPIC, AnthropicModel
+from agent_graph_providers.anthropic.answer import Answer
+from agent_graph_providers.anthropic.model import MessagesWire
+from agent_graph_providers.wire.errors import Asked
+from agent_graph_providers.wire.model import HttpModel, Question
 from tests.providers.recorded import Traffic, expected_facts, main
 
 __all__ = ['MESSAGES', 'returned_tools']
 
 
-def _model(record: dict[str, Any], url: str) -> AnthropicModel:
+class _UpToThePause(MessagesWire):
+    """Reads an answer that pauses as it stands: a record holds no more of it."""
+
+    def answer(self, question: Question, out: ResponseBuilder, asked: Asked) -> Answer:
+        return Answer(out, asked, back=question.memory.offer.back)
+
+
+def _model(record: dict[str, Any], url: str) -> HttpModel:
+    if record['expected']['finish'] == 'pause_turn':
+        return HttpModel('claude-any', ANTHROPIC, _UpToThePause('anthropic'), base_url=url, api_key='not-a-key')
     return AnthropicModel('claude-any', base_url=url, api_key='not-a-real-key')
 
 

@@ -274,6 +274,15 @@ class TestStreams:
         got = read([*half, *made[-2:]])
         assert isinstance(got, ModelProtocolError) and "'f' (id 'a') did not end" in str(got)
 
+    def test_a_call_of_which_nothing_but_the_beginning_came(self) -> None:
+        made = [
+            e for e in events(call('a', 'f', x=1)) if e['type'] not in ('content_block_stop', 'content_block_delta')
+        ]
+        assert isinstance(read(made), ModelProtocolError)
+        again = events(call('b', 'f', x=2))
+        got = read([*made[:3], *again[2:]])  # another begins under its index
+        assert isinstance(got, ModelProtocolError) and "(id 'a') did not end" in str(got)
+
     def test_a_call_that_the_limit_cut_off_is_told(self) -> None:
         made = events(call('a', 'f', x='long enough'), stop='max_tokens')
         got = read([*made[:5], *made[-2:]])
@@ -362,6 +371,7 @@ class TestStreams:
         plain({'type': 'text', 'text': 5}),
         plain({'text': 'x'}),
         plain({'type': 'tool_use', 'id': 'a', 'name': 'f', 'input': 'x'}),
+        plain({'type': 'tool_use', 'id': 'a', 'name': '', 'input': {}}),
         plain(text('x', citations={'a': 1})),
         plain(text('x', citations=['a'])),
     ],

@@ -237,7 +237,7 @@ class TestEnds:
 
         output, sent = asyncio.run(main())
         assert output == Pair(1)
-        assert sent['output_config']['format']['schema']['required'] == ['a', 'b']
+        assert sent['output_config']['format']['schema']['required'] == ['a']
 
     def test_an_output_tool_where_a_call_cannot_be_forced(self) -> None:
         """The newest models take no forced choice: a text is answered with the request to call the tool."""

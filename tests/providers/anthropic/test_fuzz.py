@@ -220,6 +220,7 @@ def test_any_history_is_a_request_of_the_right_form(history: list[Message], name
     for message in made['messages']:
         kinds = [b['type'] == 'tool_result' for b in message['content']]
         assert kinds == sorted(kinds, reverse=True) and message['content']
+        assert message['role'] != 'assistant' or message['content'][-1]['type'] not in ('thinking', 'redacted_thinking')
         if message['role'] == 'system':
             assert name in ('claude-opus-4-8', 'claude-opus-5-5', 'any')
     for block in all_blocks(made):

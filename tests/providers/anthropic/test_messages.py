@@ -155,6 +155,14 @@ class TestAnswers:
             {'type': 'tool_use', 'id': 'toolu_1', 'name': 'f', 'input': {'x': 1}},
         ]
 
+    def test_an_answer_cannot_end_in_thinking(self) -> None:
+        thoughts = ThinkingPart('t', 's=='), ThinkingPart('', None, {'type': 'redacted_thinking', 'data': 'E=='})
+        assert sent(HI, own(TextPart('x'), *thoughts), HI)[1] == ('assistant', [text('x')])
+        assert sent(HI, own(*thoughts), UserMessage('?')) == [('user', [text('hi'), text('?')])]
+        assert sent(HI, own(*thoughts)) == [('user', [text('hi')])]
+        together = sent(HI, own(*thoughts), own(TextPart('x')))[1][1]
+        assert [b['type'] for b in together] == ['thinking', 'redacted_thinking', 'text']
+
     def test_thinking_without_a_seal_cannot_go_back(self) -> None:
         assert sent(HI, own(ThinkingPart('cut of'), TextPart('x')))[1][1] == [text('x')]
 

@@ -195,8 +195,8 @@ class TestTools:
                 'name': 'h',
                 'input_schema': {
                     'type': 'object',
-                    'properties': {'x': {'type': ['integer', 'null']}},
-                    'required': ['x'],
+                    'properties': {'x': {'type': 'integer'}},
+                    'required': [],
                     'additionalProperties': False,
                 },
                 'strict': True,
@@ -249,18 +249,19 @@ class TestTools:
             ('claude-sonnet-5-5', {}),
             ('something-else', {}),
             ('claude-sonnet-4-5', {'thinking_budget': 2000}),
-            ('claude-opus-4-8', {'reasoning_effort': 'high'}),
-            ('claude-opus-4-8', {'extra_body': {'thinking': {'type': 'adaptive'}}}),
+            ('claude-opus-4-6', {'reasoning_effort': 'high'}),
+            ('claude-opus-4-7', {'extra_body': {'thinking': {'type': 'adaptive'}}}),
         ],
     )
     def test_where_a_call_cannot_be_forced_the_choice_is_left(self, name: str, settings: Any) -> None:
         got = fields(name, RequestInfo((F,), tool_choice='required', allow_text=False), **settings)
         assert 'tool_choice' not in got and got['tools']
 
-    def test_it_can_where_thinking_is_off(self) -> None:
+    def test_where_it_can(self) -> None:
         info = RequestInfo((F,), tool_choice='required')
         assert fields('claude-haiku-5-5', info, thinking_budget=0)['tool_choice'] == {'type': 'any'}
         assert fields('claude-opus-5', info)['tool_choice'] == {'type': 'any'}
+        assert fields('claude-opus-4-8', info, reasoning_effort='high')['tool_choice'] == {'type': 'any'}
 
     def test_the_container_whose_code_waits_for_the_answers(self) -> None:
         def history(caller: str, provider: str = 'anthropic') -> list[Any]:
@@ -287,9 +288,19 @@ class TestOutputSchemas:
         schema = form['format']['schema']
         assert (schema['additionalProperties'], schema['required'], schema['description']) == (
             False,
-            ['city', 'size'],
+            ['city'],
             'A city.',
         )
+
+    def test_bounds_it_does_not_know_are_said_in_words(self) -> None:
+        size = {'type': 'integer', 'minimum': 0, 'description': 'How big.', 'default': 1}
+        day = {'type': 'string', 'format': 'date', 'pattern': '^2'}
+        schema = {'type': 'object', 'properties': {'size': size, 'day': day}, 'required': ['day']}
+        form = fields('claude-sonnet-4-5', RequestInfo(output_schema=OutputSchema('x', schema)))
+        assert form['output_config']['format']['schema']['properties'] == {
+            'size': {'type': 'integer', 'default': 1, 'description': 'How big.\n\nminimum: 0'},
+            'day': {'type': 'string', 'format': 'date', 'description': 'pattern: "^2"'},
+        }
 
     def test_unless_it_is_said_to_be_so(self) -> None:
         info = RequestInfo(output_schema=OutputSchema('city', self.SCHEMA, strict=False))

@@ -20,6 +20,7 @@ from agent_graph.messages import UserMessage
 from agent_graph.model import RequestInfo, ResponseBuilder
 from agent_graph.registry import infer_model
 from agent_graph_providers.bedrock import BedrockModel
+from agent_graph_providers.bedrock.signing import credentials_at_hand
 from tests.providers.bedrock.server import answer
 from tests.providers.loopback import Loopback, Reply, Request, json_reply
 
@@ -243,6 +244,15 @@ def test_by_name() -> None:
     assert isinstance(model, BedrockModel) and model.provider == 'aws'
     with pytest.raises(ConfigError, match='names no model'):
         infer_model('bedrock:')
+
+
+def test_credentials_at_hand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv('HOME', str(tmp_path))
+    assert credentials_at_hand() == ''
+    (tmp_path / 'credentials').write_text('')
+    assert credentials_at_hand() == str(tmp_path / 'credentials')
+    monkeypatch.setenv('AWS_PROFILE', 'work')
+    assert credentials_at_hand() == 'AWS_PROFILE'
 
 
 class TestCounting:

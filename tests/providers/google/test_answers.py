@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncGenerator
 from typing import Any
 
+import genai_prices
 import pytest
 
 from agent_graph.errors import ModelError, ModelHTTPError, ModelProtocolError
@@ -24,6 +25,7 @@ from agent_graph.messages import (
     load_json,
 )
 from agent_graph.model import ResponseBuilder
+from agent_graph.usage import Spend, cost_of
 from agent_graph_providers.google.answer import Answer
 from agent_graph_providers.wire.errors import Asked
 from agent_graph_providers.wire.framing import JsonArray
@@ -410,6 +412,24 @@ def test_usage_sums_what_gemini_counts_apart() -> None:
     assert got.provider_details == {'finish_reason': 'STOP', 'service_tier': 'flex', 'traffic_type': 'ON_DEMAND'}
 
 
+def test_the_price_is_that_of_googles_own_count() -> None:
+    data = answer({'text': 'x'})
+    data['usageMetadata'] = {
+        'promptTokenCount': 1000,
+        'toolUsePromptTokenCount': 400,
+        'candidatesTokenCount': 200,
+        'thoughtsTokenCount': 70,
+        'cachedContentTokenCount': 600,
+        'totalTokenCount': 1670,
+    }
+    data['modelVersion'] = 'gemini-2.5-flash'
+    usage = plain(data).usage
+    own = genai_prices.extract_usage(data, provider_id='google').calc_price().total_price
+    assert own > 0
+    for provider in ('google', 'google-vertex'):
+        assert cost_of([Spend(provider, 'gemini-2.5-flash', usage)]) == own
+
+
 def test_the_last_count_of_a_stream_is_the_whole_one() -> None:
     first, last = answer({'text': 'x'}, finish=None), answer()
     first['usageMetadata'] = {'promptTokenCount': 9, 'thoughtsTokenCount': 5, 'totalTokenCount': 14, 'trafficType': 'T'}
@@ -551,3 +571,15 @@ class TestHalves:
             assert got.parts == (ToolCallPart('f', {'text': '\ufffd', 't': '\U0001f378'}),)
             assert got.provider_details == {'finish_reason': 'STOP', 'finish_message': '\ufffd'}
             dump_json([got])
+
+    def test_numbers_beyond_all_bounds(self) -> None:
+        raw = (
+            b'{"candidates": [{"finishReason": "STOP", "avgLogprobs": 1e999, "content": {"parts": ['
+            b'{"functionCall": {"name": "f", "args": {"n": 1e400, "t": "Infinity"}}}, {"hologram": {"depth": -1e400}}]}}]}'
+        )
+        got = read_bytes([raw], 'application/json')
+        first, second = got.parts
+        assert isinstance(first, ToolCallPart) and first.args == '{"n":Infinity,"t":"Infinity"}'
+        assert isinstance(second, BuiltinToolReturnPart) and second.content == {'depth': None}
+        assert got.provider_details == {'finish_reason': 'STOP', 'avg_logprobs': None}
+        dump_json([got])

@@ -128,6 +128,12 @@ class TestCallsAndResults:
             result('f', {'output': 0}, id='given'), result('f', {'output': 1}, id='renamed'), result('f', {'output': 2})
         )
 
+    def test_results_of_a_turn_before_the_last_one(self) -> None:
+        calls = model_turn(ToolCallPart('f', {}, 'given', {'id': 'given'}))
+        got = contents(HI, calls, model_turn(TextPart('and')), ToolMessage([]), results('given'))
+        assert got[1] == says(called('f', {}, id='given'), {'text': 'and'})
+        assert got[2] == user(result('f', {'output': 1}, id='given'))
+
     @pytest.mark.parametrize('provider', ['openai', 'google-vertex', None])
     def test_ids_of_others_are_not_sent(self, provider: str | None) -> None:
         calls = model_turn(ToolCallPart('f', '', 'call_9', {'id': 'call_9'}), provider=provider)
@@ -263,6 +269,17 @@ class TestFiles:
     )
     def test_every_kind(self, file: FilePart, part: dict[str, Any]) -> None:
         assert contents(UserMessage(['see', CachePoint(), file])) == [user({'text': 'see'}, part)]
+
+    def test_bytes_show_their_type_where_it_was_not_told(self) -> None:
+        png = base64.b64encode(b'\x89PNG\r\n\x1a\n' + bytes(600)).decode()
+        for media_type, data, told in (
+            ('image/*', png, 'image/png'),
+            ('image/*', 'AP8=', 'image/*'),
+            ('image/*', '?', 'image/*'),
+            ('image/gif', png, 'image/gif'),
+        ):
+            sent = contents(UserMessage([FilePart(media_type, url=f'data:{media_type};base64,{data}')]))
+            assert sent == [user({'inlineData': {'data': data, 'mimeType': told}})]
 
     def test_a_data_address_that_cannot_be_read(self) -> None:
         with pytest.raises(MessageError):
@@ -549,6 +566,7 @@ class TestReading:
                         {'function_call': {'name': 'g', 'id': 'gid'}},
                     ],
                 },
+                {'parts': [{'functionCall': {'name': 'h'}}]},
                 {'role': 'function', 'parts': [{'function_response': {'name': 'f', 'response': {'output': 1}}}]},
                 {
                     'role': 'user',
@@ -575,6 +593,7 @@ class TestReading:
                 ToolCallPart('f', {}, 'call_2', {'thoughtSignature': 'S2'}),
                 ToolCallPart('g', {}, 'gid', {'id': 'gid'}),
             ),
+            model_turn(ToolCallPart('h', {}, 'call_3')),
             ToolMessage([ToolReturnPart('f', 1, 'call_1')]),
             ToolMessage(
                 [

@@ -14,7 +14,7 @@ from tests.providers.recorded import Traffic, expected_facts, main
 
 __all__ = ['CHAT', 'server_name']
 
-_SERVERS = {'azure_openai': 'azure'}
+_SERVERS = {'azure_openai': 'azure', 'ollama': 'ollama_openai'}
 _THINK = re.compile(r'<think>(.*?)(?:</think>|\Z)', re.DOTALL)
 
 

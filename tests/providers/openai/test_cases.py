@@ -215,7 +215,7 @@ def test_thinking_tags_are_not_the_answer() -> None:
         (json_reply(plain({'content': text})), False),
         (sse_reply([*(piece({'content': c}) for c in text), piece(finish='stop')]), True),
     ):
-        _, result, _ = check([reply], streamed=streamed, server='ollama')
+        _, result, _ = check([reply], streamed=streamed, server='ollama_openai')
         assert result.output.strip() == 'Hello'
 
 

@@ -242,13 +242,14 @@ class TestSecrets:
     def test_a_local_server_wants_no_key(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv('OLLAMA_API_KEY', raising=False)
 
-        async def main() -> str:
+        async def main() -> list[str]:
             async with Loopback([sse_reply([piece({'content': 'x'}, 'stop')])]) as loopback:
-                monkeypatch.setenv('OLLAMA_BASE_URL', loopback.url)
-                await ask(OpenAIModel('m', server='ollama'))
-                return loopback.requests[0].path
+                for url in (loopback.url, loopback.url.removesuffix('/v1')):  # as one Ollama API wants it, or the other
+                    monkeypatch.setenv('OLLAMA_BASE_URL', url)
+                    await ask(OpenAIModel('m', server='ollama_openai'))
+                return [request.path for request in loopback.requests]
 
-        assert asyncio.run(main()) == '/v1/chat/completions'
+        assert asyncio.run(main()) == ['/v1/chat/completions'] * 2
 
     def test_a_missing_address(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv('AZURE_OPENAI_ENDPOINT', raising=False)

@@ -496,16 +496,16 @@ class TestAnswer:
         assert got.parts == (ThinkingPart('hm', None, {'field': 'thinking'}), TextPart('a'))
         assert sent([*HELLO, got], server='mistral')['messages'][1]['content'] == blocks
 
-    @pytest.mark.parametrize('server', ['ollama', 'openai'])
+    @pytest.mark.parametrize('server', ['ollama_openai', 'openai'])
     def test_thinking_tags_are_read_where_servers_leave_them_in(self, server: str) -> None:
         text = '<think>secret plan</think>\nHello'
-        want = (ThinkingPart('secret plan'), TextPart('\nHello')) if server == 'ollama' else (TextPart(text),)
+        want = (ThinkingPart('secret plan'), TextPart('\nHello')) if server == 'ollama_openai' else (TextPart(text),)
         assert answer(plain({'content': text}), server=server).parts == want
         assert answer([*(piece({'content': c}) for c in text), piece(finish='stop')], server=server).parts == want
 
     def test_what_looked_like_a_tag_comes_before_the_call_that_follows(self) -> None:
         events = [piece({'content': 'a <th'}), called(0, 'c', 'f', '{}'), piece(finish='tool_calls')]
-        assert answer(events, server='ollama').parts == (TextPart('a <th'), ToolCallPart('f', '{}', 'c'))
+        assert answer(events, server='ollama_openai').parts == (TextPart('a <th'), ToolCallPart('f', '{}', 'c'))
 
     def test_vendor_data_of_calls_goes_back(self) -> None:
         call = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from agent_graph.errors import ModelError
 from agent_graph.messages import AssistantMessage, Message, UserMessage
@@ -48,7 +48,7 @@ def answer(whole: Any, *, watched: bool = False, split: int = 7, **model: Any) -
         """Somebody watches, and looks away."""
 
     async def main() -> AssistantMessage | ModelError:
-        events = whole if isinstance(whole, list) else events_of(whole) if watched else []
+        events = cast(list[Any], whole) if isinstance(whole, list) else events_of(whole) if watched else []
         reply = sse_reply(events, split=split, done=False) if watched else json_reply(whole)
         async with Loopback([reply]) as server:
             try:
@@ -128,7 +128,7 @@ def response(items: list[dict[str, Any]], *, reason: str | None = None, **fields
 
 def events_of(whole: dict[str, Any], *, size: int = 5) -> list[dict[str, Any]]:
     """The events that tell this response, texts in pieces of `size` characters."""
-    begun = {**whole, 'status': 'in_progress', 'output': [], 'usage': None, 'incomplete_details': None}
+    begun: dict[str, Any] = {**whole, 'status': 'in_progress', 'output': [], 'usage': None, 'incomplete_details': None}
     events: list[dict[str, Any]] = [
         {'type': f'response.{word}', 'response': begun} for word in ('created', 'in_progress')
     ]
@@ -145,8 +145,10 @@ def event_stream(*items: dict[str, Any], **fields: Any) -> list[dict[str, Any]]:
 
 def _item_events(item: dict[str, Any], index: int, size: int) -> list[dict[str, Any]]:
     place = {'output_index': index, 'item_id': item.get('id')}
-    empty = {'content': [], 'summary': [], 'arguments': '', 'encrypted_content': '', 'input': ''}
-    head = {k: empty.get(k, v) for k, v in item.items()} | ({'status': 'in_progress'} if 'status' in item else {})
+    empty: dict[str, Any] = {'content': [], 'summary': [], 'arguments': '', 'encrypted_content': '', 'input': ''}
+    head: dict[str, Any] = {k: empty.get(k, v) for k, v in item.items()} | (
+        {'status': 'in_progress'} if 'status' in item else {}
+    )
     events: list[dict[str, Any]] = [{'type': 'response.output_item.added', 'output_index': index, 'item': head}]
     for number, block in enumerate(item.get('summary') or ()):
         at = {**place, 'summary_index': number}
@@ -160,11 +162,10 @@ def _item_events(item: dict[str, Any], index: int, size: int) -> list[dict[str, 
         word = block.get('text', block.get('refusal', ''))
         events.append({'type': 'response.content_part.added', 'part': {**block, 'text': ''}, **at})
         events += [{'type': f'response.{kind}.delta', 'delta': p, **at} for p in _cut(word, size)]
-        notes = block.get('annotations') or ()
-        events += [
-            {'type': 'response.output_text.annotation.added', 'annotation': a, 'annotation_index': n, **at}
-            for n, a in enumerate(notes)
-        ]
+        notes: list[Any] = block.get('annotations') or []
+        word_of = 'response.output_text.annotation.added'
+        for n in range(len(notes)):
+            events.append({'type': word_of, 'annotation': notes[n], 'annotation_index': n, **at})
         events += [
             {'type': f'response.{kind}.done', 'text': word, **at},
             {'type': 'response.content_part.done', 'part': block, **at},

@@ -23,7 +23,8 @@ _SERVERS = {'azure_openai': 'azure'}
 
 def server_name(record: dict[str, Any]) -> str:
     """Our row for a record's provider; one we have no row for is asked like any server."""
-    name = _SERVERS.get(record['provider'], record['provider'])
+    provider: str = record['provider']
+    name = _SERVERS.get(provider, provider)
     return name if name in SERVERS else 'openai_compat'
 
 

@@ -32,7 +32,7 @@ from tests.providers.responses.made import (
 )
 from tests.providers.responses.test_items import CITED, CODE, IMAGE, LISTED, MCP, NEWEST, NOTE, SEARCH
 
-ITEMS = [
+ITEMS: list[dict[str, Any]] = [
     LISTED,
     reasoning('one', 'two'),
     SEARCH,
@@ -109,8 +109,14 @@ def test_usage() -> None:
 
 @pytest.mark.parametrize('watched', [False, True])
 def test_citations(watched: bool) -> None:
-    file = {'type': 'file_citation', 'file_id': 'f', 'filename': 'a.txt', 'index': 3}
-    place = {'type': 'container_file_citation', 'file_id': 'f', 'filename': 'b.png', 'start_index': 1, 'end_index': 2}
+    file: dict[str, Any] = {'type': 'file_citation', 'file_id': 'f', 'filename': 'a.txt', 'index': 3}
+    place: dict[str, Any] = {
+        'type': 'container_file_citation',
+        'file_id': 'f',
+        'filename': 'b.png',
+        'start_index': 1,
+        'end_index': 2,
+    }
     block = {'type': 'output_text', 'text': 'so', 'annotations': [NOTE, file, place]}
     [part] = good(response([message(block)]), watched=watched).parts
     assert isinstance(part, TextPart)
@@ -143,7 +149,10 @@ def test_incomplete(reason: str, finish: str, watched: bool) -> None:
 
 @pytest.mark.parametrize('watched', [False, True])
 def test_refusals(watched: bool) -> None:
-    blocks = {'type': 'output_text', 'text': 'Hm. ', 'annotations': []}, {'type': 'refusal', 'refusal': 'I will not.'}
+    blocks: list[dict[str, Any]] = [
+        {'type': 'output_text', 'text': 'Hm. ', 'annotations': []},
+        {'type': 'refusal', 'refusal': 'I will not.'},
+    ]
     got = good(response([message(*blocks)]), watched=watched)
     assert (got.refusal, got.finish_reason) == ('I will not.', 'refusal')
     assert [p.content for p in got.parts if isinstance(p, TextPart)] == ['Hm. ']
@@ -188,7 +197,10 @@ def test_a_failed_response_without_a_reason() -> None:
     assert isinstance(got, ModelHTTPError) and got.code == 'failed'
 
 
-@pytest.mark.parametrize('told', [[], {}, {'output': {}}, 'text', None, {'output': [5]}, {'output': [{'type': []}]}])
+NO_RESPONSES: list[Any] = [[], {}, {'output': {}}, 'text', None, {'output': [5]}, {'output': [{'type': []}]}]
+
+
+@pytest.mark.parametrize('told', NO_RESPONSES)
 def test_what_is_no_response(told: Any) -> None:
     got = answer(json.dumps(told))
     assert isinstance(got, ModelProtocolError) and 'cannot be read' in str(got)

@@ -16,7 +16,7 @@ from tests.providers.loopback import Loopback, Reply, Request, json_reply, sse_r
 from tests.providers.responses.made import KEY, ask, call, event_stream, message, response
 
 DONE = response([message('hello')], store=True)
-WAITS = {'usage': None, 'store': True}
+WAITS: dict[str, Any] = {'usage': None, 'store': True}
 QUEUED = response([], status='queued', **WAITS)
 GOING = response([], status='in_progress', **WAITS)
 

@@ -356,3 +356,18 @@ def test_pieces_that_never_are_whole_run_nothing() -> None:
             assert noted.calls == [] and is_valid(caught.value.messages)
 
     asyncio.run(main())
+
+
+def test_an_answer_that_is_made_again_from_the_whole_is_the_answer() -> None:
+    """A doubled piece: the run ends with what the response says, and its history holds nothing else."""
+
+    async def main() -> None:
+        events = event_stream(reasoning('thought'), message('a long answer'))
+        at = next(i for i, e in enumerate(events) if e['type'] == 'response.output_text.delta')
+        async with Loopback([sse_reply([*events[:at], events[at], *events[at:]], done=False)]) as server:
+            result = await Noted(server.url).run(streamed=True)
+            assert result.output == 'a long answer'
+            assert [p.kind for p in result.messages[-1].parts] == ['thinking', 'text']
+            assert result.usage.total_tokens == 5
+
+    asyncio.run(main())

@@ -13,7 +13,8 @@ from tests.providers.responses.recorded import server_name
 
 
 def model(record: dict[str, Any], url: str) -> ResponsesModel:
-    name = (record['request']['body'] or {}).get('model') or 'any'
+    body: dict[str, Any] = record['request']['body'] or {}
+    name = body.get('model') or 'any'
     return ResponsesModel(name, server=server_name(record), base_url=url, api_key='not-a-key')
 
 
@@ -26,9 +27,10 @@ def offered(body: dict[str, Any]) -> dict[str, tuple[str | None, dict[str, Any]]
 
 
 def results(body: dict[str, Any]) -> Iterator[Result]:
-    for item in body['input'] if isinstance(body['input'], list) else ():
+    items: list[dict[str, Any]] = [] if isinstance(body['input'], str) else body['input']
+    for item in items:
         if item.get('type') in ('function_call_output', 'custom_tool_call_output'):
-            output = item['output']
+            output: Any = item['output']
             if not isinstance(output, str):
                 output = ''.join(block.get('text') or '' for block in output)
             yield item['call_id'], '', output

@@ -153,10 +153,14 @@ JSON: st.SearchStrategy[Any] = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(FIELDS | st.text(max_size=4), inner, max_size=4),
     max_leaves=12,
 )
-EVENTS = st.builds(lambda kind, fields: {**fields, 'type': kind}, KINDS, st.dictionaries(FIELDS, JSON, max_size=5))
-ITEMS = st.builds(
-    lambda kind, fields: {**fields, 'type': kind}, KINDS | JSON, st.dictionaries(FIELDS, JSON, max_size=5)
-)
+
+
+def typed(kind: Any, fields: dict[str, Any]) -> dict[str, Any]:
+    return {**fields, 'type': kind}
+
+
+EVENTS = st.builds(typed, KINDS, st.dictionaries(FIELDS, JSON, max_size=5))
+ITEMS = st.builds(typed, KINDS | JSON, st.dictionaries(FIELDS, JSON, max_size=5))
 
 
 @settings(deadline=None)

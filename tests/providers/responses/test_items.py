@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from agent_graph.messages import (
 )
 from agent_graph.model import ModelSettings, ToolDefinition
 from agent_graph_providers.responses import messages_from_responses
+from tests.providers.loopback import Reply, in_thread
 from tests.providers.responses.made import TOOL, answer, call, message, reasoning, response, sent
 
 HI = UserMessage('hi')
@@ -45,8 +47,13 @@ def back(*messages: Message, **kwargs: Any) -> list[dict[str, Any]]:
     return sent([HI, *messages, UserMessage('go on')], **kwargs)['input'][1:-1]
 
 
-SEARCH = {'type': 'web_search_call', 'id': 'ws_1', 'status': 'completed', 'action': {'type': 'search', 'query': 'q'}}
-CODE = {
+SEARCH: dict[str, Any] = {
+    'type': 'web_search_call',
+    'id': 'ws_1',
+    'status': 'completed',
+    'action': {'type': 'search', 'query': 'q'},
+}
+CODE: dict[str, Any] = {
     'type': 'code_interpreter_call',
     'id': 'ci_1',
     'status': 'completed',
@@ -54,8 +61,14 @@ CODE = {
     'container_id': 'c',
     'outputs': [{'type': 'logs', 'logs': '1'}],
 }
-IMAGE = {'type': 'image_generation_call', 'id': 'ig_1', 'status': 'completed', 'result': PNG, 'revised_prompt': 'a cat'}
-MCP = {
+IMAGE: dict[str, Any] = {
+    'type': 'image_generation_call',
+    'id': 'ig_1',
+    'status': 'completed',
+    'result': PNG,
+    'revised_prompt': 'a cat',
+}
+MCP: dict[str, Any] = {
     'type': 'mcp_call',
     'id': 'mcp_1',
     'name': 'ask',
@@ -65,11 +78,22 @@ MCP = {
     'error': None,
     'approval_request_id': None,
 }
-LISTED = {'type': 'mcp_list_tools', 'id': 'mcpl_1', 'server_label': 's', 'tools': [{'name': 'ask', 'input_schema': {}}]}
-COMPACTED = {'type': 'compaction', 'id': 'cmp_1', 'encrypted_content': 'sealed'}
-NEWEST = {'type': 'a_thing_of_next_year', 'id': 'x_1', 'what': {'ever': [1, None]}}
-NOTE = {'type': 'url_citation', 'url': 'https://e.example', 'title': 'E', 'start_index': 0, 'end_index': 2}
-CITED = {'type': 'output_text', 'text': 'so', 'annotations': [NOTE]}
+LISTED: dict[str, Any] = {
+    'type': 'mcp_list_tools',
+    'id': 'mcpl_1',
+    'server_label': 's',
+    'tools': [{'name': 'ask', 'input_schema': {}}],
+}
+COMPACTED: dict[str, Any] = {'type': 'compaction', 'id': 'cmp_1', 'encrypted_content': 'sealed'}
+NEWEST: dict[str, Any] = {'type': 'a_thing_of_next_year', 'id': 'x_1', 'what': {'ever': [1, None]}}
+NOTE: dict[str, Any] = {
+    'type': 'url_citation',
+    'url': 'https://e.example',
+    'title': 'E',
+    'start_index': 0,
+    'end_index': 2,
+}
+CITED: dict[str, Any] = {'type': 'output_text', 'text': 'so', 'annotations': [NOTE]}
 
 
 @pytest.mark.parametrize(
@@ -255,6 +279,11 @@ def test_cache_points_are_marks_only_where_the_model_takes_them() -> None:
     question = {'type': 'input_text', 'text': 'question'}
     assert sent([content], name='gpt-5.6-sol')['input'][0]['content'] == [marked, question]
     assert sent([content], name='gpt-5.5')['input'][0]['content'][0] == {'type': 'input_text', 'text': 'long text'}
+    openrouter = sent([content], {'auto_cache': '1h'}, name='anthropic/claude', model={'server': 'openrouter'})
+    assert openrouter['input'][0]['content'][0]['cache_control'] == {'type': 'ephemeral', 'ttl': '5m'}
+    assert openrouter['cache_control'] == {'type': 'ephemeral', 'ttl': '1h'}
+    again = messages_from_responses({'input': openrouter['input']})
+    assert again == [content]
     assert sent([content], name='my-deployment')['input'][0]['content'][0] == {
         'type': 'input_text',
         'text': 'long text',
@@ -310,8 +339,20 @@ def test_calls_of_a_program_are_answered_to_it() -> None:
     assert got == [program, calling, {'type': 'function_call_output', 'call_id': 'a', 'output': 'r', 'caller': caller}]
 
 
-SHELL = {'type': 'local_shell_call', 'id': 'lsh_1', 'call_id': 'c', 'status': 'completed', 'action': {'type': 'exec'}}
-APPROVAL = {'type': 'mcp_approval_request', 'id': 'mcpr_1', 'arguments': '{}', 'name': 'n', 'server_label': 's'}
+SHELL: dict[str, Any] = {
+    'type': 'local_shell_call',
+    'id': 'lsh_1',
+    'call_id': 'c',
+    'status': 'completed',
+    'action': {'type': 'exec'},
+}
+APPROVAL: dict[str, Any] = {
+    'type': 'mcp_approval_request',
+    'id': 'mcpr_1',
+    'arguments': '{}',
+    'name': 'n',
+    'server_label': 's',
+}
 
 
 @pytest.mark.parametrize(
@@ -360,21 +401,41 @@ def test_reading_puts_outputs_in_call_order_and_groups_turns() -> None:
     assert [(p.tool_name, p.content) for p in got[4].parts] == [('f', ''), ('g', 'B')]
 
 
-@pytest.mark.parametrize(
-    'given',
-    [
-        5,
-        ['text'],
-        [{'content': 'no role'}],
-        [{'role': 'user', 'content': 7}],
-        [{'role': 'robot', 'content': 'x'}],
-        [{'type': ['x'], 'role': 'user'}],
-        [{'role': 'system', 'content': [{'type': 'input_image', 'image_url': 'https://e.example'}]}],
-        [{'type': 'function_call_output', 'output': 'x'}],
-        [{'role': 'user', 'content': [{'type': 'input_image'}]}],
-        [{'role': 'user', 'content': [{'type': 'input_audio', 'input_audio': {}}]}],
-    ],
-)
+UNREADABLE: list[Any] = [
+    5,
+    ['text'],
+    [{'content': 'no role'}],
+    [{'role': 'user', 'content': 7}],
+    [{'role': 'robot', 'content': 'x'}],
+    [{'type': ['x'], 'role': 'user'}],
+    [{'role': 'system', 'content': [{'type': 'input_image', 'image_url': 'https://e.example'}]}],
+    [{'type': 'function_call_output', 'output': 'x'}],
+    [{'role': 'user', 'content': [{'type': 'input_image'}]}],
+    [{'role': 'user', 'content': [{'type': 'input_audio', 'input_audio': {}}]}],
+]
+
+
+@pytest.mark.parametrize('given', UNREADABLE)
 def test_what_cannot_be_read_says_where(given: Any) -> None:
     with pytest.raises(MessageError, match=r'item 0|input is'):
         messages_from_responses({'input': given})
+
+
+PIXEL = b'\x89PNG\r\n\x1a\n' + b'\0' * 16
+
+
+@pytest.mark.parametrize(('server', 'local'), [('openai', True), ('lmstudio', True), ('openai', False)])
+def test_files_that_the_server_cannot_get_itself_are_fetched(server: str, local: bool) -> None:
+    """An address on this machine, or a server that fetches nothing: the bytes are sent. Else the address is handed on."""
+    with in_thread([Reply([PIXEL], headers={'content-type': 'image/png'})]) as files:
+        file = FilePart.from_url(f'{files.url}/a.png', allow_local=local)
+        [item] = sent([UserMessage(['see', file])], model={'server': server})['input']
+    data = f'data:image/png;base64,{b64encode(PIXEL).decode()}'
+    assert item['content'][1]['image_url'] == (data if local else file.url)
+    assert len(files.requests) == int(local)
+
+
+def test_a_local_address_is_not_fetched_without_leave() -> None:
+    with in_thread([Reply([PIXEL])]) as files, pytest.raises(MessageError, match=r'127\.0\.0\.1'):
+        sent([UserMessage([FilePart('image/png', url=f'{files.url}/a.png')])], model={'server': 'lmstudio'})
+    assert files.requests == []

@@ -55,8 +55,8 @@ def _response(says: Says) -> dict[str, Any]:
             call = {'call_id': part.tool_call_id, 'name': part.tool_name, 'arguments': args}
             items.append({'type': 'function_call', 'id': f'fc_{number}', 'status': 'completed', **call})
         else:
-            block = {'type': 'output_text', 'text': getattr(part, 'content', ''), 'annotations': []}
-            message = {'role': 'assistant', 'status': 'completed', 'content': [block]}
+            block: dict[str, Any] = {'type': 'output_text', 'text': getattr(part, 'content', ''), 'annotations': []}
+            message: dict[str, Any] = {'role': 'assistant', 'status': 'completed', 'content': [block]}
             items.append({'type': 'message', 'id': f'msg_{number}', **message})
     sent, received = says.usage.input_tokens, says.usage.output_tokens
     usage = {'input_tokens': sent, 'output_tokens': received, 'total_tokens': sent + received}
