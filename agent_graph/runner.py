@@ -296,6 +296,7 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
                 await ending.show_standing(deps)
             while node.__class__ is not End:
                 if deps.drain_asked:
+                    await deps.effects.flush()
                     await ending.keep(deps)
                     return FinalResult(None)
                 node = await self.next()
@@ -393,6 +394,7 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
     async def close(self) -> None:
         """Give the run free for others to go on with, if it has not ended."""
         deps = self.ctx.deps
+        await deps.effects.flush()
         if deps.keeper is not None:
             deps.keeper.stop()
         if deps.tracing is not None:

@@ -14,16 +14,19 @@ import pytest
 from agent_graph.model import Model
 from agent_graph.registry import GROUP, infer_model
 from agent_graph_providers.openai import SERVERS
+from agent_graph_providers.responses import SERVERS as RESPONSES
 
 ROOT = Path(__file__).parent.parent
+ROWS = {'openai.servers': set(SERVERS), 'responses.servers': {row.name for row in RESPONSES.values()}}
 
 
 def test_every_server_has_an_entry_point() -> None:
-    names = {entry.name for entry in entry_points(group=GROUP) if entry.module.startswith('agent_graph_providers.')}
-    assert names == {*SERVERS, 'local'}, 'pyproject.toml and SERVERS differ; after a change, install again'
+    for module, names in ROWS.items():
+        found = {entry.name for entry in entry_points(group=GROUP) if entry.module == f'agent_graph_providers.{module}'}
+        assert found == names, 'pyproject.toml and SERVERS differ; after a change, install again'
 
 
-@pytest.mark.parametrize('name', [*SERVERS, 'local'])
+@pytest.mark.parametrize('name', [*SERVERS, *(row.name for row in RESPONSES.values()), 'local'])
 def test_every_provider_makes_its_models(name: str) -> None:
     model = infer_model(f'{name}:some-model')
     assert isinstance(model, Model)

@@ -101,7 +101,7 @@ async def _settled(future: Awaitable[Any]) -> Any:
 class Effects:
     """One run's door: it knows the run's journal, lease and state, and numbers its entries."""
 
-    __slots__ = ('journal', 'lease', 'loop', 'next_seq', 'state')
+    __slots__ = ('batches', 'held', 'journal', 'lease', 'loop', 'next_seq', 'state')
 
     replays = False
     """Whether there is a recording behind this door, and no world."""
@@ -112,6 +112,8 @@ class Effects:
         self.state = state
         self.next_seq = next_seq
         self.loop = asyncio.get_running_loop()
+        self.batches = False
+        self.held: tuple[Record, ...] = ()
 
     def record(self, entry: Entry, second: Entry | None = None) -> Awaitable[None]:
         """Apply entries to the state and commit them; once awaited they are as durable as the journal promises.
@@ -121,12 +123,29 @@ class Effects:
         state, seq, at = self.state, self.next_seq, time.time()
         APPLY[entry.__class__](state, entry)
         records: tuple[Record, ...] = (Record(seq, at, entry),)
+        if self.held:
+            records, self.held = (*self.held, *records), ()
         self.next_seq = seq + 1
         if second is not None:
             APPLY[second.__class__](state, second)
             records = (*records, Record(seq + 1, at, second))
             self.next_seq = seq + 2
         return self.journal.append(state.run_id, records, epoch=self.lease.epoch)
+
+    def hold(self, entry: Entry) -> None:
+        """Apply an entry that is committed together with the next one, or before the next effect, whichever comes first.
+
+        For entries that are followed at once by another: where a commit costs, one does for both. Only with `batches`.
+        """
+        APPLY[entry.__class__](self.state, entry)
+        self.held = (*self.held, Record(self.next_seq, time.time(), entry))
+        self.next_seq += 1
+
+    async def flush(self) -> None:
+        """Commit what is held: an effect is about to happen, or nobody knows when the next entry comes."""
+        if self.held:
+            records, self.held = self.held, ()
+            await self.journal.append(self.state.run_id, records, epoch=self.lease.epoch)
 
     def now(self) -> float:
         """Unix time in seconds."""
@@ -138,11 +157,14 @@ class Effects:
 
     async def ask(self, model: Model, messages: Sequence[Message], info: RequestInfo, out: ResponseBuilder) -> None:
         """Ask a model once; what it answers is in `out`, also when it is cut short."""
+        if self.held:
+            await self.flush()
         await model.respond(messages, info, out)
         await out.finish()
 
     async def step(self, function: Callable[[], Any]) -> Any:
         """Do what `ctx.step` was given, sync or async."""
+        await self.flush()
         value = function()
         return await value if inspect.isawaitable(value) else value
 
@@ -221,12 +243,15 @@ class Effects:
 
     async def consult(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call an instruction function, a check or a `prepare`: in a context of its own, sync ones without a thread."""
+        if self.held:
+            await self.flush()
         if not is_coroutine_function(function):
             return contextvars.copy_context().run(function, *args)
         return await asyncio.create_task(function(*args))
 
     async def inquire(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function that may take its time, such as one that asks a person: a sync one in a worker thread."""
+        await self.flush()
         if is_coroutine_function(function):
             return await asyncio.create_task(function(*args))
         return await self.call(function, args, {}, is_async=False)

@@ -208,7 +208,7 @@ async def _resync(deps: RunDeps) -> None:
     stored = fold(deps.run_id, records)
     for field in fields(RunState):
         setattr(deps.state, field.name, getattr(stored, field.name))
-    deps.effects.next_seq = records[-1].seq + 1
+    deps.effects.next_seq, deps.effects.held = records[-1].seq + 1, ()
     deps.builder = None
 
 

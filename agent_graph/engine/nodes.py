@@ -69,6 +69,9 @@ class UserPrompt(BaseNode[RunState, RunDeps, FinalResult]):
         deps = ctx.deps
         if deps.entered:  # resumed
             deps.entered = False
+        elif deps.effects.batches and deps.may_hold:
+            deps.effects.hold(Entered('UserPrompt'))
+            deps.events.node = 'UserPrompt'
         else:
             await enter(deps, Entered('UserPrompt'))
         system = await request.system_messages(deps)
@@ -186,9 +189,13 @@ async def _ask_traced(deps: RunDeps, messages: tuple[Message, ...], info: Reques
 
 
 async def _received(deps: RunDeps, made: AssistantMessage) -> None:
-    """Commit a response, and that it is to be handled, before anything else: it is never asked for again."""
+    """Commit a response, and that it is to be handled, before anything else happens: it is never asked for again."""
     offered = None if deps.offered is None or deps.offered is deps.plan.definitions else deps.offered_names
-    await deps.effects.record(Entered('HandleResponse', response=made, offered=offered))
+    entry = Entered('HandleResponse', response=made, offered=offered)
+    if deps.effects.batches and deps.may_hold:
+        deps.effects.hold(entry)
+    else:
+        await deps.effects.record(entry)
     if deps.around is not None:
         deps.around.count_response(deps.state.spends[-1])
     if deps.budget.bounded:

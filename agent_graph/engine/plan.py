@@ -113,6 +113,11 @@ class Handles:
     attempts: dict[str, Attempt] = field(default_factory=lambda: dict[str, Attempt]())
 
     @property
+    def may_hold(self) -> bool:
+        """Whether an entry may wait for the one that follows: the run is driven on at once, and nobody is shown anything."""
+        return self.effects.batches and self.driven and self.sink is None
+
+    @property
     def agent_name(self) -> str | None:
         return self.state.agent
 

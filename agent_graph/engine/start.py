@@ -135,16 +135,18 @@ async def _new_run(
     first = (Record(1, now(), entry),)
     if private:
         await journal.append(run_id, first, epoch=1)
-        lease = Lease(run_id, 'private', 1, 0.0)
+        lease, batches = Lease(run_id, 'private', 1, 0.0), False
     else:
         making = cast('Journal', journal).create(run_id, first, owner=_new_owner(), ttl=LEASE_SECONDS)
         # A journal in memory never lets go of the loop, so no cancellation can come in between.
         in_memory = journal.__class__ is MemoryJournal
         lease = await (making if in_memory else _created(cast('Journal', journal), run_id, making))
+        batches = not in_memory and getattr(journal, 'batches', False)
     state = RunState(run_id)
     _take_captured(state)
     apply(state, entry)
     deps = _handles(order, Effects(journal, lease, state, 2), state, owner, private=private)
+    deps.effects.batches = batches
     return UserPrompt(entry.prompt), GraphRunContext(state=state, deps=deps)
 
 
@@ -286,6 +288,7 @@ async def _taken(run_id: str, journal: Journal, change: Change | None) -> Effect
         state = fold(run_id, records)
         await look_inside(state, journal)
         effects = Effects(journal, lease, state, records[-1].seq + 1)
+        effects.batches = getattr(journal, 'batches', False)
         if change is not None:
             if state.messages != change.messages:
                 raise JournalConflict(f'run {run_id} has gone on since its change was decided; resume it again')

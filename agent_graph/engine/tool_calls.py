@@ -190,7 +190,7 @@ async def run_all(deps: RunDeps, ready: Sequence[Call], answers: dict[str, ToolR
 
 async def _run_alone(deps: RunDeps, call: Call, answers: dict[str, ToolReturnPart]) -> None:
     """Run the one call there is: still in a task of its own, but waited for without the machinery for many."""
-    task = deps.effects.task(_one(deps, call))
+    task = deps.effects.task(_one(deps, call, last=True))
     try:
         await deps.effects.until(task)
         answer = _result(task, call)
@@ -229,8 +229,8 @@ async def _stop(deps: RunDeps, order: dict[asyncio.Task[ToolReturnPart | None], 
             await deps.effects.record(_finished(call, answer))
 
 
-async def _one(deps: RunDeps, call: Call) -> ToolReturnPart | None:
-    """One call, in a task of its own: intent, effect, answer."""
+async def _one(deps: RunDeps, call: Call, *, last: bool = False) -> ToolReturnPart | None:
+    """One call, in a task of its own: intent, effect, answer. `last`: no other call is still running or to come."""
     part, tool = call.part, call.tool
     call_id = part.tool_call_id
     await deps.effects.record(CallStarted(call_id, part.tool_name, call.sent, call.attempt))
@@ -252,7 +252,11 @@ async def _one(deps: RunDeps, call: Call) -> ToolReturnPart | None:
         if (inside := active.usage()) is not None:
             deps.waiting_inside.append((inside, tuple(active.spends)))
         return None
-    await deps.effects.record(_finished(call, answer.part, answer))
+    finished = _finished(call, answer.part, answer)
+    if last and deps.effects.batches and deps.may_hold:
+        deps.effects.hold(finished)
+    else:
+        await deps.effects.record(finished)
     if tool.stop_after and answer.part.outcome == 'success':
         deps.stop_values[call_id] = answer.value
     if deps.sink is not None:

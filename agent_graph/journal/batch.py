@@ -25,8 +25,8 @@ from agent_graph.journal.large import LARGE, split
 
 __all__ = ['Append', 'Create', 'Encoded', 'Renew', 'Write', 'write_all']
 
-_SIZES = (64, 16, 4, 1)
-"""Rows inserted at a time; with at most 13 values each this stays below every SQLite's limit of values."""
+_SIZES = (1024, 256, 64, 16, 4, 1)
+"""Rows inserted at a time, as far as SQLite takes so many values in one statement."""
 
 
 class Encoded(NamedTuple):
@@ -185,8 +185,9 @@ def _keep(db: sqlite3.Connection, run: int, seq: int, pieces: Sequence[tuple[int
 
 def _insert(db: sqlite3.Connection, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
     done = 0
+    most = db.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(rows[0]) if rows else 0
     for size in _SIZES:
-        while len(rows) - done >= size:
+        while most >= size and len(rows) - done >= size:
             some = rows[done : done + size]
             db.execute(_many(name, len(some[0]), size), [value for row in some for value in row])
             done += size

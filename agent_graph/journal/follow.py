@@ -60,6 +60,11 @@ class Watchers:
                 if not bells:
                     del self.runs[run_id]
 
+    def tell(self, run_id: str) -> None:
+        """`wake`, for runs that are likely to have no watcher."""
+        if run_id in self.runs:
+            self.wake(run_id)
+
     def wake(self, run_id: str) -> None:
         """Ring for everyone who watches this run; from any thread."""
         with self._lock:

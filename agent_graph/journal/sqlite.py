@@ -25,11 +25,13 @@ from agent_graph.journal.entries import Record, RunInfo, RunStatus
 from agent_graph.journal.follow import Follower, Watchers
 
 if TYPE_CHECKING:
+    import asyncio
     import sqlite3
 
-    from agent_graph.journal.batch import Encoded, Write
+    from agent_graph.journal.batch import Append, Encoded, Write
+    from agent_graph.journal.entries import Entry
     from agent_graph.journal.sessions import Call
-    from agent_graph.journal.worker import Worker
+    from agent_graph.journal.worker import Job, Worker
 
 __all__ = ['SQLiteJournal']
 
@@ -40,10 +42,14 @@ _POLL = (0.02, 0.25)
 
 
 class _Crew(NamedTuple):
-    """The two threads of a journal in one process."""
+    """The two threads of a journal in one process, and what a write is made of: modules that are loaded with them."""
 
     writer: Worker[Call | Write]
     reader: Worker[Call]
+    job: type[Job[Any]]
+    append: type[Append]
+    record: type[Encoded]
+    encode: Callable[[Entry], bytes]
 
 
 class SQLiteJournal:
@@ -65,6 +71,9 @@ class SQLiteJournal:
     Raises `JournalUnavailable` when the file cannot be used: full disk, read-only, locked beyond `timeout`, damaged,
     of a newer format, or closed.
     """
+
+    batches = True
+    """A commit costs enough that an entry may wait for the one that follows it at once."""
 
     def __init__(
         self, path: str | os.PathLike[str], *, synchronous: Literal['FULL', 'NORMAL'] = 'FULL', timeout: float = 10.0
@@ -89,16 +98,15 @@ class SQLiteJournal:
 
         check_new(run_id, records)
         start, status = records[0].entry, status_of(records[-1].entry)
-        new = Create(run_id, _encode(records), status, agent_of(start), parent_of(start), owner, ttl)
+        new = Create(run_id, self._encode(records), status, agent_of(start), parent_of(start), owner, ttl)
         return await self._write(new)
 
     async def append(self, run_id: str, records: Sequence[Record], *, epoch: int) -> None:
-        from agent_graph.journal.batch import Append
-
         if records:
             check_order(run_id, records, records[0].seq)
         status = status_of(records[-1].entry) if records else 'running'
-        await self._write(Append(run_id, _encode(records), status, epoch), news=run_id)
+        more = self._hands().append(run_id, self._encode(records), status, epoch)
+        await self._write(more, news=run_id)
 
     async def load(self, run_id: str, *, after: int = 0, upto: int | None = None) -> list[Record]:
         from agent_graph.journal import rows
@@ -183,19 +191,23 @@ class SQLiteJournal:
     def __repr__(self) -> str:
         return f'SQLiteJournal({self.path!r})'
 
-    async def _write(self, work: Call | Write, *, alone: bool = False, news: str | None = None) -> Any:
-        from agent_graph.journal.worker import Job
-
-        job = Job(work, alone=alone, news=news)
-        if not self._hands().writer.send(job):
+    def _write(self, work: Call | Write, *, alone: bool = False, news: str | None = None) -> asyncio.Future[Any]:
+        hands = self._hands()
+        job = hands.job(work, alone=alone, news=news)
+        if not hands.writer.send(job):
             raise closed(self)
-        return await job.future
+        return job.future
+
+    def _encode(self, records: Sequence[Record]) -> list[Encoded]:
+        # Here and not in the writer's thread: it is busy with the disk, and a value that cannot be stored is the caller's.
+        hands = self._hands()
+        encode, made = hands.encode, hands.record
+        return [made(record.seq, record.time, encode(record.entry)) for record in records]
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        from agent_graph.journal.worker import Job
-
-        job: Job[Call] = Job(work)
-        if not self._hands().reader.send(job):
+        hands = self._hands()
+        job: Job[Call] = hands.job(work)
+        if not hands.reader.send(job):
             raise closed(self)
         return await job.future
 
@@ -226,29 +238,27 @@ class SQLiteJournal:
     def _hire(self) -> _Crew:
         from pathlib import Path
 
+        from agent_graph.journal.batch import Append, Encoded
+        from agent_graph.journal.codec import encode
         from agent_graph.journal.database import Database
         from agent_graph.journal.forking import take_part_in_forks
         from agent_graph.journal.sessions import ReadSession, WriteSession
-        from agent_graph.journal.worker import Worker
+        from agent_graph.journal.worker import Job, Worker
 
         take_part_in_forks(self)
         file = Path(self.path)
         database = Database(file, self._synchronous, self._timeout)
         name = f'journal {file.name}'
         crew = _Crew(
-            Worker(f'{name}, writing', partial(WriteSession, database), self._watchers.wake, patient=True),
+            Worker(f'{name}, writing', partial(WriteSession, database), self._watchers.tell, patient=True),
             Worker(f'{name}, reading', partial(ReadSession, database)),
+            Job,
+            Append,
+            Encoded,
+            encode,
         )
         weakref.finalize(self, _dismiss, crew)
         return crew
-
-
-def _encode(records: Sequence[Record]) -> list[Encoded]:
-    # Here and not in the writer's thread: it is busy with the disk, and a value that cannot be stored is the caller's.
-    from agent_graph.journal.batch import Encoded
-    from agent_graph.journal.codec import encode
-
-    return [Encoded(record.seq, record.time, encode(record.entry)) for record in records]
 
 
 def _dismiss(crew: _Crew) -> None:

@@ -15,8 +15,8 @@ from tests.acceptance.rivals import Rivals
 from tests.acceptance.scenarios import SCENARIOS
 from tests.acceptance.server import ForkServer, fork_server
 
-WRITES = 17
-"""So many a run of three calls makes: its creation, nine nodes, two for each call, its end."""
+WRITES = 9
+"""So many a run of three calls makes: its creation, one before each of four requests and three calls, its end."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -85,6 +85,7 @@ class MarkedJournal:
         self.delay = delay
         self.ttl = ttl
         self.loads = 0
+        self.batches = getattr(inner, 'batches', False)
 
     async def _write(self, what: str, work: Awaitable[T]) -> T:
         self.points.reach(BEFORE_WRITE, what)
@@ -104,7 +105,7 @@ class MarkedJournal:
         return await self._write('create', work)
 
     async def append(self, run_id: str, records: Sequence[Record], *, epoch: int) -> None:
-        what = ' '.join(type(record.entry).__name__ for record in records)
+        what = ' '.join(type(record.entry).__name__ for record in reversed(records))  # named for the newest
         await self._write(what, self.inner.append(run_id, records, epoch=epoch))
 
     async def acquire(self, run_id: str, *, owner: str, ttl: float, over: str | None = None) -> Lease:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -252,95 +251,6 @@ def test_a_small_one_does_not_overtake_a_large_one() -> None:
 
     go(main())
     assert order == ['first', 'large', 'small']
-
-
-def in_threads(count: int, work: Callable[[int], Any]) -> None:
-    errors: list[BaseException] = []
-
-    def run(n: int) -> None:
-        try:
-            work(n)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(n,), daemon=True) for n in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-        assert not thread.is_alive(), 'somebody waits for ever'
-    assert not errors, errors
-
-
-@pytest.mark.parametrize('bounds', [{'concurrency': 2}, {'concurrency': 4, 'per_minute': 40, 'minute': 0.05}])
-def test_loops_in_several_threads(bounds: dict[str, Any]) -> None:
-    gauge = Gauge(0.001)
-    model = LimitedModel(gauge, limiter=Limiter(**bounds))
-
-    def work(n: int) -> None:
-        async def main() -> None:
-            await asyncio.gather(*(ask(model, said(f'{n}.{i}')) for i in range(25)))
-
-        asyncio.run(main())
-
-    in_threads(6, work)
-    assert gauge.most <= bounds['concurrency'] and len(gauge.order) == 150
-    for n in range(6):  # within a loop nobody overtakes
-        mine = [int(name.split('.')[1]) for name in gauge.order if name.startswith(f'{n}.')]
-        assert mine == sorted(mine)
-    assert (model.limiter.inside, model.limiter.waiting) == (0, 0)
-
-
-def test_a_loop_that_is_busy_does_not_hold_up_the_others() -> None:
-    """Its runs are first in line for the clock; the other loop keeps an eye on it as well."""
-    limiter = Limiter(per_minute=1, minute=0.1)
-    waiting, done = threading.Event(), threading.Event()
-
-    def first(n: int) -> None:
-        async def main() -> None:
-            limiter.leave(await limiter.enter())
-            task = asyncio.create_task(limiter.enter())
-            await settle()
-            waiting.set()
-            done.wait(10)  # the loop stands still
-            limiter.leave(await task)
-
-        asyncio.run(main())
-
-    def second(n: int) -> None:
-        waiting.wait(10)
-        asyncio.run(other())
-
-    async def other() -> None:
-        limiter.leave(await asyncio.wait_for(limiter.enter(), 5))
-        done.set()
-
-    in_threads(2, lambda n: (first, second)[n](n))
-
-
-def test_a_loop_that_is_gone_holds_nobody_up() -> None:
-    limiter = Limiter(concurrency=1)
-
-    async def hold() -> Any:
-        return await limiter.enter()
-
-    place = asyncio.run(hold())
-    loop = asyncio.new_event_loop()
-    forgotten = loop.create_task(limiter.enter())
-    loop.run_until_complete(settle())
-    assert limiter.waiting == 1
-    loop.close()  # in bad order: the task was not cancelled
-    limiter.leave(place)
-    assert (limiter.inside, limiter.waiting) == (0, 0)
-
-    async def main() -> None:
-        limiter.leave(await asyncio.wait_for(limiter.enter(), 5))
-
-    go(main())
-    forgotten._log_destroy_pending = False  # pyright: ignore
-    del forgotten
-    gc.collect()
-    assert (limiter.inside, limiter.waiting) == (0, 0)
 
 
 def test_models_may_share_bounds() -> None:

@@ -243,6 +243,23 @@ def test_limits_see_the_tokens_of_failed_tries() -> None:
     go(main())
 
 
+def test_cost_and_the_request_limit() -> None:
+    async def main() -> None:
+        model = Faulty([broken('a', tokens=1000), answer('Hi', usage=Usage(input_tokens=1000))])
+        model.name, model.provider = 'gpt-5-mini', 'openai'
+        result = await Agent(retrying(model)).run('Hello', usage_limits=UsageLimits(request_limit=1))
+        once = await Agent(
+            Faulty([answer('Hi', usage=Usage(input_tokens=1000))], name='gpt-5-mini', provider='openai')
+        ).run('')
+        assert result.cost is not None and once.cost is not None
+        assert result.cost == 2 * once.cost > 0
+        model.requests.clear()
+        with pytest.raises(RunError, match='cost_limit'):
+            await Agent(retrying(model)).run('Hello', usage_limits=UsageLimits(cost_limit=float(once.cost) * 1.5))
+
+    go(main())
+
+
 def test_a_failed_run_counts_what_was_reported() -> None:
     async def silent(out: ResponseBuilder) -> None:
         out.usage = Usage(input_tokens=11)

@@ -76,11 +76,13 @@ _CLOSED = StrictForm(
 )
 """The schemas Anthropic can hold an answer or a call to."""
 
-_EFFORTS = ('low', 'medium', 'high', 'xhigh', 'max')
+_EFFORTS = ('low', 'medium', 'high', 'xhigh')
 
 
 def check_settings(settings: ModelSettings) -> None:
     """Raises `ConfigError` for a setting that does not exist, or that the Messages API cannot say."""
+    if (auto := settings.get('auto_cache')) not in (None, '5m', '1h'):
+        raise ConfigError(f"auto_cache is {auto!r}; use '5m', '1h' or None")
     for key, value in settings.items():
         if key in _FIELDS or key in _ELSEWHERE:
             continue
@@ -111,7 +113,7 @@ def thinking_fields(settings: ModelSettings, family: Family, model: str) -> tupl
     effort, budget = settings.get('reasoning_effort'), settings.get('thinking_budget')
     if effort is None and budget is None:
         return None, None
-    if effort is not None and effort not in ('none', *_BUDGETS, 'max'):
+    if effort is not None and effort not in ('none', *_BUDGETS):
         raise ConfigError(f'reasoning_effort is {effort!r}; use one of {["none", *_BUDGETS]!r}')
     word = _effort(effort, family) if effort is not None and effort != 'none' else None
     if budget == 0 or (effort == 'none' and budget is None):
@@ -151,7 +153,7 @@ def _told(budget: int, family: Family, model: str) -> dict[str, Any]:
 
 def _budget(effort: str, settings: ModelSettings) -> int:
     """The tokens an effort stands for, at most half of what the answer may have."""
-    budget, most = _BUDGETS['xhigh' if effort == 'max' else effort], settings.get('max_tokens')
+    budget, most = _BUDGETS[effort], settings.get('max_tokens')
     if most is None:
         return budget
     if most <= _LEAST_BUDGET:

@@ -12,7 +12,7 @@ from agent_graph.model import ResponseBuilder
 from agent_graph_providers.bedrock.media import type_of
 from agent_graph_providers.bedrock.notes import mapping
 from agent_graph_providers.wire.errors import Asked
-from agent_graph_providers.wire.jsontext import decode, encode
+from agent_graph_providers.wire.jsontext import decode, encode, finite, storable_args
 
 __all__ = ['REDACTED', 'SERVER_CALL', 'Blocks', 'Pieces', 'citation_of']
 
@@ -83,9 +83,9 @@ class Blocks:
 
     async def end_call(self, index: int, text: str) -> None:
         """The argument text of a streamed call is whole: Converse means an object by it, as in a plain answer."""
-        args = _parsed(text)
+        args = _arguments(_parsed(text))
         if isinstance(args, dict):  # else it stays as it came, for the check of arguments to say what is wrong
-            await self._out.tool_call(index, args=cast(dict[str, Any], args))
+            await self._out.tool_call(index, args=args)
 
     async def server_call(self, block: Mapping[str, Any]) -> None:
         await self._out.part(
@@ -93,15 +93,15 @@ class Blocks:
                 SERVER_CALL,
                 _arguments(block.get('input')),
                 str(block.get('toolUseId') or ''),
-                {'toolUse': dict(block)},
+                {'toolUse': finite(dict(block))},
             )
         )
 
     async def server_result(self, block: Mapping[str, Any]) -> None:
         name = str(block.get('type') or 'toolResult')
         call_id = str(block.get('toolUseId') or '')
-        content: Any = block.get('content')
-        await self._out.part(BuiltinToolReturnPart(name, content, call_id, {'toolResult': dict(block)}))
+        content: Any = finite(block.get('content'))
+        await self._out.part(BuiltinToolReturnPart(name, content, call_id, {'toolResult': finite(dict(block))}))
 
     async def redacted(self, index: int, data: str) -> None:
         await self._out.thinking('', key=index, details={REDACTED: data})
@@ -164,6 +164,7 @@ class Blocks:
 
 def citation_of(raw: dict[str, Any]) -> Citation:
     """One of Converse's citations in common words, its own object beside."""
+    raw = finite(raw)
     texts: Any = raw.get('sourceContent')
     pieces = [str(mapping(t).get('text') or '') for t in cast(list[Any], texts if isinstance(texts, list) else [])]
     web = mapping(mapping(raw.get('location')).get('web'))
@@ -196,8 +197,8 @@ def _bytes(text: Any) -> bytes | None:
 def _arguments(value: Any) -> dict[str, Any] | str:
     """The object, or what stands in its place as text."""
     if isinstance(value, dict):
-        return cast(dict[str, Any], value)
-    return '' if value is None else encode(value).decode()
+        return storable_args(cast(dict[str, Any], value))
+    return value if isinstance(value, str) else '' if value is None else encode(value).decode()
 
 
 def _parsed(text: str) -> Any:

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from agent_graph.messages import FinishReason
 from agent_graph.model import ResponseBuilder
-from agent_graph.text import clean_json
 from agent_graph_providers.bedrock.usage import usage_of
+from agent_graph_providers.wire.jsontext import finite
 
 __all__ = ['STATUS', 'Notes', 'mapping', 'status_of']
 
@@ -81,7 +81,7 @@ class Notes:
     def end(self) -> None:
         """The answer is whole."""
         self._out.finish_reason = self._finish_reason()
-        self._out.provider_details = clean_json(self.details) or None
+        self._out.provider_details = finite(self.details) or None
         self.settle()
 
     def settle(self) -> None:

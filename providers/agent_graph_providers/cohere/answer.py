@@ -7,11 +7,10 @@ from typing import Any, cast
 
 from agent_graph.messages import Citation, FinishReason
 from agent_graph.model import ResponseBuilder
-from agent_graph.text import clean_json
 from agent_graph_providers.cohere.calls import Calls
 from agent_graph_providers.cohere.usage import usage_of
 from agent_graph_providers.wire.errors import Asked
-from agent_graph_providers.wire.jsontext import Halves
+from agent_graph_providers.wire.jsontext import Halves, finite, storable_args
 
 __all__ = ['Answer', 'citation_of']
 
@@ -126,7 +125,7 @@ class Answer:
             details['tool_plan'] = plan
         if self._logprobs:
             details['logprobs'] = self._logprobs
-        out.provider_details = clean_json(details) or None
+        out.provider_details = finite(details) or None
         self.settle()
 
     def following(self) -> None:
@@ -184,7 +183,7 @@ class Answer:
     def _arguments(self, number: int, function: Mapping[str, Any]) -> Any:
         args: Any = function.get('arguments')
         if isinstance(args, dict):
-            return cast(dict[str, Any], args)
+            return storable_args(cast(dict[str, Any], args))
         text = args if isinstance(args, str) else ''
         return self._halves.join(('arguments', number), text) if self._edges else text
 
@@ -229,6 +228,7 @@ def _index(event: Mapping[str, Any]) -> int | None:
 
 def citation_of(raw: dict[str, Any]) -> Citation:
     """One of Cohere's citations in common words: the first source counts, its own object has them all."""
+    raw = finite(raw)
     sources: Any = raw.get('sources')
     first = mapping(sources[0]) if isinstance(sources, list) and sources else mapping(None)
     found = mapping(first.get('document')) or mapping(first.get('tool_output'))

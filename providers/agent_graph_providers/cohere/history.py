@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from agent_graph.messages import (
@@ -20,7 +21,7 @@ from agent_graph.messages import (
     UserMessage,
 )
 from agent_graph_providers.cohere.documents import document_of, image_of, is_image
-from agent_graph_providers.wire.ids import UniqueIds, renaming
+from agent_graph_providers.wire.ids import paired
 from agent_graph_providers.wire.jsontext import decode, encode
 
 __all__ = ['DOCUMENTS', 'PROVIDER', 'entries_of', 'history_of']
@@ -52,25 +53,14 @@ def history_of(entries: Iterable[list[dict[str, Any]]]) -> tuple[list[dict[str, 
     """(messages, documents) of a request: ids of calls are there once. Nothing given is changed."""
     messages: list[dict[str, Any]] = []
     documents: list[Any] = []
-    unique, rename = UniqueIds(), renaming((), ())
-    for group in entries:
-        for entry in group:
-            if DOCUMENTS in entry:
-                documents += entry[DOCUMENTS]
-                entry = {key: value for key, value in entry.items() if key != DOCUMENTS}
-            elif 'tool_calls' in entry:
-                ids = [call['id'] for call in entry['tool_calls']]
-                fresh = unique.take(ids)
-                rename = renaming(ids, fresh)
-                if fresh != ids:
-                    calls = [{**call, 'id': new} for call, new in zip(entry['tool_calls'], fresh, strict=True)]
-                    entry = {**entry, 'tool_calls': calls}
-            elif entry['role'] == 'tool':
-                entry = {**entry, 'tool_call_id': rename(entry['tool_call_id'])}
-            messages.append(entry)
+    for entry in chain.from_iterable(entries):
+        if DOCUMENTS in entry:
+            documents += entry[DOCUMENTS]
+            entry = {key: value for key, value in entry.items() if key != DOCUMENTS}
+        messages.append(entry)
     if not any(entry['role'] in ('user', 'tool') for entry in messages):
         messages.append({'role': 'user', 'content': _NOTHING})
-    return messages, documents
+    return paired(messages), documents
 
 
 def _user(content: str | Sequence[UserContent]) -> list[dict[str, Any]]:

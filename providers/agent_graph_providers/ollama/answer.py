@@ -7,11 +7,10 @@ from typing import Any, cast
 
 from agent_graph.messages import FilePart, FinishReason
 from agent_graph.model import ResponseBuilder
-from agent_graph.text import clean_json
 from agent_graph.usage import Usage
 from agent_graph_providers.openai.think import ThinkTags
 from agent_graph_providers.wire.errors import Asked
-from agent_graph_providers.wire.jsontext import Halves, encode
+from agent_graph_providers.wire.jsontext import Halves, encode, finite, storable_args
 
 __all__ = ['Answer', 'mapping']
 
@@ -88,7 +87,7 @@ class Answer:
             details['timings'] = timings
         if self._logprobs:
             details['logprobs'] = {'content': self._logprobs}
-        out.provider_details = clean_json(details) or None
+        out.provider_details = finite(details) or None
         self.settle()
 
     def following(self) -> None:
@@ -149,7 +148,7 @@ def mapping(value: Any) -> Mapping[str, Any]:
 def _arguments(value: Any) -> dict[str, Any] | str:
     """The object, or what stands in its place as text."""
     if isinstance(value, dict):
-        return cast(dict[str, Any], value)
+        return storable_args(cast(dict[str, Any], value))
     return value if isinstance(value, str) else '' if value is None else encode(value).decode()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from hashlib import sha256
+from itertools import chain
 from typing import Any
 
 from agent_graph.errors import ConfigError
@@ -15,6 +15,7 @@ from agent_graph.model import ModelSettings, OutputSchema, RequestInfo, ToolDefi
 from agent_graph.tools import dialects
 from agent_graph.tools.names import wire_names
 from agent_graph_providers.openai.servers import Server
+from agent_graph_providers.wire.ids import digest_of, made_of, paired
 from agent_graph_providers.wire.offers import MapMessage, MapTool, Memory, Offer
 
 __all__ = ['form_of', 'request_body', 'tool_form']
@@ -85,13 +86,9 @@ def form_of(server: Server) -> MapMessage:
 def _call_ids(server: Server) -> Callable[[str], str] | None:
     """Makes ids of other providers' calls such as this server takes; its own are left as they are."""
     if server.short_ids:
-        return lambda given: given if _SHORT_ID.fullmatch(given) else _hashed(given)[:9]
+        return lambda given: given if _SHORT_ID.fullmatch(given) else digest_of(given, 9)
     most = server.longest_id
-    return None if most is None else lambda given: given if len(given) <= most else f'call_{_hashed(given)[:32]}'
-
-
-def _hashed(given: str) -> str:
-    return sha256(given.encode('utf-8', 'surrogatepass')).hexdigest()
+    return None if most is None else lambda given: given if len(given) <= most else made_of(given)
 
 
 def tool_form(server: Server) -> MapTool:
@@ -115,7 +112,8 @@ def request_body(
     for content that Chat Completions cannot say, `ToolDefinitionError` for tools that cannot be named.
     """
     offer = memory.take(info.tools)
-    body: dict[str, Any] = {'model': model, 'messages': memory.messages(messages)}
+    sent = paired(chain.from_iterable(memory.each(messages)), _call_ids(server) or made_of)
+    body: dict[str, Any] = {'model': model, 'messages': sent}
     if stream:
         body['stream'] = True
         if server.stream_usage:

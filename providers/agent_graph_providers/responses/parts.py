@@ -21,7 +21,7 @@ from agent_graph.messages import (
     ToolCallPart,
 )
 
-__all__ = ['RESULTS', 'Reader', 'as_list', 'as_map', 'logprobs_of', 'refusal_of']
+__all__ = ['RESULTS', 'Reader', 'as_list', 'as_map', 'call_id', 'logprobs_of', 'refusal_of']
 
 RESULTS: Mapping[str, str] = {
     'code_interpreter_call': 'outputs',

@@ -75,6 +75,10 @@ class TestFields:
         with pytest.raises(ConfigError, match="no model setting 'temprature'"):
             fields(temprature=1)
 
+    def test_how_long_to_keep_a_cache(self) -> None:
+        with pytest.raises(ConfigError, match="auto_cache is '2h'"):
+            fields(auto_cache='2h')
+
     def test_every_setting_is_known(self) -> None:
         """Mapped, used elsewhere, or refused by name: none is lost."""
         for key in get_type_hints(ModelSettings):

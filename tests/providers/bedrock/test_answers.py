@@ -158,6 +158,17 @@ def test_many_blocks_keep_their_order() -> None:
     assert plain.provider_details is not None and plain.provider_details['content'] == [{'oddity': {'x': 1}}]
 
 
+def test_numbers_beyond_every_bound_can_be_stored() -> None:
+    """A model's `1e400` is no finite number: the tool's check refuses it, and nothing fails before."""
+    raw = '{"output":{"message":{"content":[{"toolUse":{"toolUseId":"a","name":"f","input":{"x":1e400}}}]}},'
+    plain = got(json_reply(raw + '"stopReason":"tool_use","metrics":{"latencyMs":1e400}}'), watched=False)
+    streamed = got(stream(said(tool_events('f', 'a', '{"x":1e400}'), stop='tool_use')), watched=True)
+    for message in (plain, streamed):
+        (part,) = message.parts
+        assert isinstance(part, ToolCallPart) and isinstance(part.args, str)
+        assert load_json(dump_json([message])) == [message]
+
+
 def test_usage_and_details() -> None:
     usage = {
         'inputTokens': 10,

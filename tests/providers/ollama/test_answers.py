@@ -17,7 +17,9 @@ from agent_graph.messages import (
     TextPart,
     ThinkingPart,
     ToolCallPart,
+    dump_json,
     is_valid,
+    load_json,
 )
 from agent_graph_providers.ollama import OllamaModel
 from tests.providers.loopback import Loopback, Reply, in_thread, json_reply
@@ -64,6 +66,12 @@ class TestAnswers:
     def test_half_pairs(self) -> None:
         raw = [f'{{"message":{{"content":"{text}"}},"done":false}}' for text in ('a\\ud83c', '\\udf78\\ud83c')]
         assert got(lines(*raw, end())).parts == (TextPart('a\U0001f378\ufffd'),)
+
+    def test_numbers_beyond_every_bound_can_be_stored(self) -> None:
+        raw = '{"message":{"tool_calls":[{"function":{"name":"f","arguments":{"x":1e400}}}]},"done":false}'
+        message = got(lines(raw, end(eval_duration=1)))
+        assert isinstance(message.parts[0], ToolCallPart) and isinstance(message.parts[0].args, str)
+        assert load_json(dump_json([message])) == [message]
 
     def test_an_image(self) -> None:
         (part,) = got(lines(piece(images=['AAAA']), end())).parts
