@@ -75,9 +75,7 @@ async def commits_of_a_run(path: Path) -> list[int]:
 
 async def groups_of(journal: Journal, ids: list[str], sizes: list[int]) -> list[list[tuple[int, Record]]]:
     """The records of these runs with the number of the run: one list for each commit."""
-    position = {
-        seq: nth for nth in range(len(sizes)) for seq in range(sum(sizes[:nth]) + 1, sum(sizes[: nth + 1]) + 1)
-    }
+    position = {seq: nth for nth in range(len(sizes)) for seq in range(sum(sizes[:nth]) + 1, sum(sizes[: nth + 1]) + 1)}
     groups: defaultdict[int, list[tuple[int, Record]]] = defaultdict(list)
     for run, run_id in enumerate(ids):
         for record in await journal.load(run_id):

@@ -49,9 +49,15 @@ def _responses(pieces: int, filler: str) -> Iterator[bytes]:
 
     place = {'item_id': 'msg_1', 'output_index': 0, 'content_index': 0}
     text = PIECE * pieces
-    part = {'type': 'output_text', 'annotations': [], 'logprobs': [], 'text': ''}
-    item = {'id': 'msg_1', 'type': 'message', 'status': 'in_progress', 'content': [], 'role': 'assistant'}
-    response = {
+    part: dict[str, Any] = {'type': 'output_text', 'annotations': [], 'logprobs': [], 'text': ''}
+    item: dict[str, Any] = {
+        'id': 'msg_1',
+        'type': 'message',
+        'status': 'in_progress',
+        'content': [],
+        'role': 'assistant',
+    }
+    response: dict[str, Any] = {
         'id': 'resp_1', 'object': 'response', 'created_at': 1, 'status': 'in_progress', 'model': 'm', 'output': [],
         'parallel_tool_calls': True, 'tool_choice': 'auto', 'tools': [], 'error': None, 'incomplete_details': None,
         'instructions': None, 'metadata': {}, 'temperature': 1.0, 'top_p': 1.0, 'usage': None,
@@ -62,7 +68,7 @@ def _responses(pieces: int, filler: str) -> Iterator[bytes]:
     extra = {'obfuscation': filler} if filler else {}
     for _ in range(pieces):
         yield event('response.output_text.delta', **place, delta=PIECE, logprobs=[], **extra)
-    whole = {**item, 'status': 'completed', 'content': [{**part, 'text': text}]}
+    whole: dict[str, Any] = {**item, 'status': 'completed', 'content': [{**part, 'text': text}]}
     usage = {
         'input_tokens': 1, 'output_tokens': 1, 'total_tokens': 2,
         'input_tokens_details': {'cached_tokens': 0}, 'output_tokens_details': {'reasoning_tokens': 0},
@@ -78,7 +84,7 @@ def _anthropic(pieces: int, filler: str) -> Iterator[bytes]:
         return _frame({'type': kind, **fields}, kind)
 
     usage = {'input_tokens': 1, 'output_tokens': 1}
-    message = {
+    message: dict[str, Any] = {
         'id': 'msg_1', 'type': 'message', 'role': 'assistant', 'model': 'm', 'content': [], 'stop_reason': None,
         'stop_sequence': None, 'usage': usage,
     }  # fmt: skip

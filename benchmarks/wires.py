@@ -13,6 +13,7 @@ import sys
 import tracemalloc
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from importlib import import_module
 from typing import Any
 
 import httpx
@@ -109,29 +110,30 @@ async def bare(wire: str, url: str, size: str) -> AsyncGenerator[Ask]:
         yield ask
 
 
+def _vendor(wire: str, url: str, size: str) -> tuple[Any, Callable[[], Any], str]:
+    """The vendor's client (`None` where it is not installed), what opens a stream, and what gives the whole answer."""
+    library: Any
+    say: Any = [{'role': 'user', 'content': 'go'}]
+    try:
+        library = import_module('anthropic' if wire == 'anthropic' else 'openai')
+    except ImportError:
+        return None, lambda: None, ''
+    if wire == 'anthropic':
+        client = library.AsyncAnthropic(base_url=url, api_key='none')
+        return client, lambda: client.messages.stream(model=size, max_tokens=100, messages=say), 'get_final_message'
+    client = library.AsyncOpenAI(base_url=url, api_key='none')
+    if wire == 'chat':
+        return client, lambda: client.chat.completions.stream(model=size, messages=say), 'get_final_completion'
+    return client, lambda: client.responses.stream(model=size, input=say), 'get_final_response'
+
+
 @asynccontextmanager
 async def sdk(wire: str, url: str, size: str) -> AsyncGenerator[Ask | None]:
     """The same answer through the vendor's library and its accumulator, where it is installed."""
-    say: Any = [{'role': 'user', 'content': 'go'}]
-    if wire == 'anthropic':
-        try:
-            import anthropic  # pyright: ignore
-        except ImportError:
-            yield None
-            return
-        client: Any = anthropic.AsyncAnthropic(base_url=url, api_key='none')  # pyright: ignore
-        make = lambda: client.messages.stream(model=size, max_tokens=100, messages=say)  # noqa: E731
-        last = 'get_final_message'
-    else:
-        import openai
-
-        client = openai.AsyncOpenAI(base_url=url, api_key='none')
-        if wire == 'chat':
-            make = lambda: client.chat.completions.stream(model=size, messages=say)  # noqa: E731
-            last = 'get_final_completion'
-        else:
-            make = lambda: client.responses.stream(model=size, input=say)  # noqa: E731
-            last = 'get_final_response'
+    client, make, last = _vendor(wire, url, size)
+    if client is None:
+        yield None
+        return
 
     async def ask() -> None:
         async with make() as events:

@@ -179,14 +179,16 @@ async def stop(deps: RunDeps, status: Literal['failed', 'cancelled'], error: Bas
 
     The partial response is kept, marked as interrupted, and every open call is answered, so the history stays valid.
     """
-    state = deps.state
-    if state.ended is not None:
+    state, unfit = deps.state, isinstance(error, CodecError)
+    if state.ended is not None and not unfit:  # with an entry that cannot be stored an end was not stored either
         return
     if deps.keeper is not None:
         deps.keeper.stop()
     try:
-        if isinstance(error, CodecError):
+        if unfit:
             await _resync(deps)
+            if state.ended is not None:
+                return
         await _record_end(deps, state, status, error)
         for call_id in [c for c in state.started if c not in state.finished or _is_open(state.finished[c])]:
             await deps.let_go(call_id)
