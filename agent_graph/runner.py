@@ -15,7 +15,6 @@ from pydantic_graph import BaseNode, End, Graph, GraphRunContext
 from typing_extensions import TypeVar
 
 from agent_graph.engine import ending
-from agent_graph.engine.channel import EventQueue
 from agent_graph.engine.graph import AGENT_EDGES, AGENT_GRAPH, Edges, edges_of
 from agent_graph.engine.nodes import FinalResult, ModelRequest
 from agent_graph.engine.plan import Handles, RunDeps
@@ -378,12 +377,6 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
         if (ended is not None and ended.status != 'completed') or (self.ctx.deps.drain_asked and self._shown):
             raise StopAsyncIteration
         return await super().__anext__()
-
-    def watch(self, queue: EventQueue) -> None:
-        """Send the run's events to `queue` from now on."""
-        deps = self.ctx.deps
-        deps.events.queue = queue
-        deps.sink = deps.events
 
     async def announce(self, *, resumed: bool = False) -> None:
         """Show that the run begins, to whoever watches."""

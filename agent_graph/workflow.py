@@ -14,14 +14,15 @@ import asyncio
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, cast
 
 from pydantic_graph import BaseNode, End, Graph, GraphRunContext
 from typing_extensions import TypeVar
 
 from agent_graph.engine.budget import ActiveCall
+from agent_graph.engine.options import OnGraphChange
 from agent_graph.engine.plan import Handles, OnPending, active_call
-from agent_graph.engine.state import GraphPosition, RunState
+from agent_graph.engine.state import RunState
 from agent_graph.errors import ConfigError
 from agent_graph.journal import Journal
 from agent_graph.pending import PauseSignal, Pending
@@ -35,7 +36,6 @@ __all__ = [
     'GraphContext',
     'GraphNode',
     'GraphResult',
-    'OnGraphChange',
     'cancel_graph',
     'fork_graph',
     'replay_graph',
@@ -46,11 +46,6 @@ __all__ = [
 StateT = TypeVar('StateT', default=Any)
 DepsT = TypeVar('DepsT', default=Any)
 EndT = TypeVar('EndT', default=Any)
-
-OnGraphChange: TypeAlias = (
-    Literal['refuse', 'continue'] | Callable[[list[str]], Any] | Callable[[list[str], GraphPosition], Any]
-)
-"""What to do when a graph is not what it was when a run of it stopped: see `resume_graph`."""
 
 
 @dataclass(kw_only=True)

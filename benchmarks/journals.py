@@ -2,7 +2,7 @@
 
 By hand means: the very records that SQLite journal holds, written by one thread with `executemany` in as many commits as
 one run makes, each flushed; all runs keep step, so no other way to keep the promise could need fewer. It is measured
-twice: with the rows ready to be written, and from the records, each made JSON first.
+twice: with the rows ready to be written, and from the records, each made JSON by the journal's codec first.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from agent_graph import (
     Message,
     RunContext,
     Tool,
+    ToolApproved,
     ToolDefinitionError,
     UnknownRun,
     UserMessage,
@@ -223,6 +224,32 @@ def test_override() -> None:
             assert (await other.run('hi')).output == 'hi!', 'another agent is not concerned'
         agent.model = FunctionModel(_echo)
         assert (await agent.run('hi')).output == 'hi!', 'nothing of it is left'
+
+    go(main())
+
+
+def test_override_of_the_journal() -> None:
+    async def main() -> None:
+        own, other = MemoryJournal(), MemoryJournal()
+        tool = Tool(lambda: 'done', name='delete', description='Delete.', requires_approval=True)
+        script = [[call('delete', {}, 'c1')], 'done']
+        agent = Agent(ScriptedModel(script), tools=[tool], journal=own)
+        with agent.override(journal=other):
+            result = await agent.run('go', run_id='r')
+            assert result.status == 'paused' and (await other.info('r')).status == 'paused'
+            assert (await agent.resume('r', answers={result.pending[0]: ToolApproved()})).output == 'done'
+            assert (await agent.replay('r')).output == 'done'
+            assert await agent.fork('r') in {i.run_id for i in await other.runs()}
+        with pytest.raises(UnknownRun):
+            await agent.resume('r')
+        assert await own.runs() == []
+        agent.model = ScriptedModel(script)
+        with agent.override(journal=None):
+            result = await agent.run('go', run_id='r')
+            assert (await agent.resume('r', answers={result.pending[0]: ToolApproved()})).output == 'done'
+        assert await own.runs() == []
+        with pytest.raises(ConfigError, match=r"SQLiteJournal\('runs.db'\)"), agent.override(journal='runs.db'):  # pyright: ignore
+            pass
 
     go(main())
 

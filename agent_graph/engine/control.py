@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from agent_graph.engine.answers import Resolved, resolve
-from agent_graph.engine.effects import LEASE_SECONDS, now
+from agent_graph.engine.effects import lease_seconds, now
 from agent_graph.engine.lease import new_owner, take
-from agent_graph.engine.migration import OnChange, migration, moved_on
+from agent_graph.engine.migration import migration, moved_on
+from agent_graph.engine.options import OnChange
 from agent_graph.engine.plan import Plan
 from agent_graph.engine.state import RunState, fold
 from agent_graph.errors import AnswerError, ConfigError, RunLocked, UnknownRun
@@ -95,9 +96,9 @@ async def cancel_inside(journal: Journal, run_id: str, scope: str) -> None:
 async def _end_as_cancelled(journal: Journal, run_id: str) -> RunState:
     owner = new_owner()
     try:
-        lease = await journal.acquire(run_id, owner=owner, ttl=LEASE_SECONDS)
+        lease = await journal.acquire(run_id, owner=owner, ttl=lease_seconds(journal))
     except RunLocked as error:
-        lease = await journal.acquire(run_id, owner=owner, ttl=LEASE_SECONDS, over=error.owner)
+        lease = await journal.acquire(run_id, owner=owner, ttl=lease_seconds(journal), over=error.owner)
     records = await journal.load(run_id)
     state = fold(run_id, records)
     if state.ended is None:

@@ -27,6 +27,7 @@ __all__ = [
     'RunStore',
     'ToolTimeout',
     'is_coroutine_function',
+    'lease_seconds',
     'new_run_id',
     'now',
     'stop_tasks',
@@ -81,6 +82,11 @@ async def stop_tasks(tasks: set[asyncio.Task[Any]]) -> None:
 
 LEASE_SECONDS = 60.0
 """How long a run stays reserved for a driver that says nothing; see `agent_graph.engine.lease`."""
+
+
+def lease_seconds(journal: object) -> float:
+    """The same for a run in this journal, which may have its own idea of it."""
+    return getattr(journal, 'lease_seconds', LEASE_SECONDS)
 
 
 class RunStore(Protocol):
@@ -226,7 +232,7 @@ class Effects:
         timeout: float | None,
     ) -> Any:
         """Take the lease again first, which a run that was taken over cannot (`JournalConflict`)."""
-        self.lease = await self.journal.renew(self.lease, ttl=LEASE_SECONDS)
+        self.lease = await self.journal.renew(self.lease, ttl=lease_seconds(self.journal))
         return await self.call(function, args, kwargs, is_async=is_async, timeout=timeout)
 
     async def _call_in_time(

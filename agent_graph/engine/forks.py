@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any, cast
 
-from agent_graph.engine.effects import LEASE_SECONDS, new_run_id, now
+from agent_graph.engine.effects import lease_seconds, new_run_id, now
 from agent_graph.engine.lease import new_owner
 from agent_graph.engine.response import normalise
 from agent_graph.engine.state import RunState, fold
@@ -65,7 +65,7 @@ async def fork_run(
 async def make_fork(journal: Journal, run_id: str, point: int, more: Sequence[Entry], new_id: str | None) -> str:
     """A run that shares the records up to `point` and goes on with `more`; its id."""
     made = new_id or new_run_id()
-    lease = await journal.fork(run_id, made, at=point, owner=new_owner(), ttl=LEASE_SECONDS)
+    lease = await journal.fork(run_id, made, at=point, owner=new_owner(), ttl=lease_seconds(journal))
     if more:
         at_time = now()
         new = [Record(point + i, at_time, e) for i, e in enumerate(more, 1)]

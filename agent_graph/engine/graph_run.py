@@ -12,13 +12,14 @@ from pydantic_graph import BaseNode
 
 from agent_graph.engine.budget import Budget
 from agent_graph.engine.channel import Sink
-from agent_graph.engine.effects import LEASE_SECONDS, Effects, RunStore, new_run_id, now
+from agent_graph.engine.effects import Effects, RunStore, lease_seconds, new_run_id, now
 from agent_graph.engine.graph_data import GraphData
 from agent_graph.engine.graph_moves import graph_change
 from agent_graph.engine.lease import Keeper, new_owner, take
 from agent_graph.engine.plan import Handles, OnPending
+from agent_graph.engine.reopening import look_inside
 from agent_graph.engine.replaying import RecordedEnd
-from agent_graph.engine.start import PrivateJournal, look_inside
+from agent_graph.engine.start import PrivateJournal
 from agent_graph.engine.state import RunState, apply, fold
 from agent_graph.errors import ConfigError, JournalConflict, JournalError, ReplayMismatch
 from agent_graph.journal import Journal, Lease
@@ -56,7 +57,7 @@ async def begin(
         store, lease = PrivateJournal(), Lease(run.run_id, 'private', 1, 0.0)
         await store.append(run.run_id, first, epoch=1)
     else:
-        store, lease = journal, await journal.create(run.run_id, first, owner=new_owner(), ttl=LEASE_SECONDS)
+        store, lease = journal, await journal.create(run.run_id, first, owner=new_owner(), ttl=lease_seconds(journal))
     for record in first:
         apply(run, record.entry)
     return _handles(run, Effects(store, lease, run, 3), deps, on_pending, keep=journal is not None)

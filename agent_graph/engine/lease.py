@@ -8,9 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_graph.engine.effects import LEASE_SECONDS
+from agent_graph.engine.effects import lease_seconds
 from agent_graph.errors import JournalConflict, JournalError, RunLocked
 from agent_graph.journal import Journal, Lease
+from agent_graph.journal.memory import MemoryJournal
 
 if TYPE_CHECKING:
     from agent_graph.engine.plan import Handles
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ['RENEW_SECONDS', 'Keeper', 'is_dead', 'new_owner', 'take']
 
 RENEW_SECONDS = 5.0
-"""How often a living driver says so, and how soon it notices that it has lost its run."""
+"""How often a living driver says so, and how soon it notices that it has lost its run; more often for short leases."""
 
 
 def new_owner() -> str:
@@ -62,24 +63,29 @@ async def take(journal: Journal, run_id: str) -> Lease:
     """Take a run over; at once if its owner is dead. Raises `RunLocked` while its owner may be alive."""
     owner = new_owner()
     try:
-        return await journal.acquire(run_id, owner=owner, ttl=LEASE_SECONDS)
+        return await journal.acquire(run_id, owner=owner, ttl=lease_seconds(journal))
     except RunLocked as error:
         if not is_dead(error.owner):
             raise
-        return await journal.acquire(run_id, owner=owner, ttl=LEASE_SECONDS, over=error.owner)
+        return await journal.acquire(run_id, owner=owner, ttl=lease_seconds(journal), over=error.owner)
 
 
 class Keeper:
     """Has a run's lease renewed while it is driven, and stops the driver when the run has another owner."""
 
-    __slots__ = ('_deps', '_rounds', 'lost')
+    __slots__ = ('_deps', '_rounds', 'every', 'lost')
 
     def __init__(self, deps: Handles) -> None:
         self._deps = deps
         self.lost = False
-        loop = deps.effects.loop
+        loop, journal = deps.effects.loop, deps.effects.journal
+        self.every = RENEW_SECONDS
+        if journal.__class__ is not MemoryJournal:
+            self.every = min(RENEW_SECONDS, lease_seconds(journal) / 4)
         self._rounds = rounds = _rounds[loop] if loop in _rounds else _Rounds(loop)
         rounds.keepers.add(self)
+        if self.every < rounds.every:
+            rounds.hasten(self.every)
 
     def stop(self) -> None:
         """The run is driven no more."""
@@ -89,7 +95,7 @@ class Keeper:
         """Say that the driver lives; cancel it if the run has been taken over."""
         effects = self._deps.effects
         try:
-            effects.lease = await effects.journal.renew(effects.lease, ttl=LEASE_SECONDS)
+            effects.lease = await effects.journal.renew(effects.lease, ttl=lease_seconds(effects.journal))
         except JournalConflict:
             self.lost = True
             self.stop()
@@ -106,10 +112,16 @@ class _Rounds:
         self.loop = loop
         self.keepers: set[Keeper] = set()
         self.task: asyncio.Task[None] | None = None
+        self.every = RENEW_SECONDS
         self.timer = loop.call_later(RENEW_SECONDS, self.begin)
         for gone in [other for other in _rounds if other.is_closed()]:
             _rounds.pop(gone, None)
         _rounds[loop] = self
+
+    def hasten(self, every: float) -> None:
+        self.every = every
+        self.timer.cancel()
+        self.timer = self.loop.call_later(every, self.begin)
 
     def begin(self) -> None:
         if self.keepers:
@@ -119,7 +131,9 @@ class _Rounds:
 
     async def go(self) -> None:
         await asyncio.gather(*(keeper.renew() for keeper in list(self.keepers)))
-        self.timer = self.loop.call_later(RENEW_SECONDS, self.begin)
+        self.every = min([RENEW_SECONDS, *(keeper.every for keeper in self.keepers)])
+        self.timer.cancel()
+        self.timer = self.loop.call_later(self.every, self.begin)
 
 
 _rounds: dict[asyncio.AbstractEventLoop, _Rounds] = {}

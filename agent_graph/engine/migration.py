@@ -6,22 +6,20 @@ import copy
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from agent_graph.engine.fingerprint import changes
 from agent_graph.engine.forks import edits
+from agent_graph.engine.options import OnChange
 from agent_graph.engine.state import RunState, apply
 from agent_graph.engine.validators import takes_context
 from agent_graph.errors import ConfigError
 from agent_graph.journal.entries import Edited
 from agent_graph.messages import JsonValue
 
-__all__ = ['OnChange', 'migration', 'migration_of', 'moved_on']
+__all__ = ['migration', 'migration_of', 'moved_on']
 
 Past = TypeVar('Past')
-
-OnChange: TypeAlias = Literal['refuse', 'continue'] | Callable[[list[str]], Any] | Callable[[list[str], RunState], Any]
-"""What to do when an agent is not what it was when a run of it stopped: see `Agent.resume`."""
 
 
 async def migration(state: RunState, now: Mapping[str, JsonValue], on_change: OnChange) -> Edited | None:

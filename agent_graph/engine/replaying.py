@@ -17,7 +17,7 @@ from agent_graph.journal.entries import Edited, Ended, Entered, Entry, Paused, R
 from agent_graph.messages import JsonValue, Message
 from agent_graph.model import Model, RequestInfo, ResponseBuilder
 
-__all__ = ['RecordedEnd', 'ReplayEffects', 'check_fingerprint', 'follow_recording', 'recorded_id']
+__all__ = ['NoModel', 'RecordedEnd', 'ReplayEffects', 'check_fingerprint', 'follow_recording', 'recorded_id']
 
 _WALK = (Entered, Ended)
 """The entries that are the path itself; what happened inside a node is taken over from the recording."""
@@ -280,3 +280,13 @@ def _shown(old: object, new: object) -> tuple[str, str]:
 
 def _short(text: str) -> str:
     return text if len(text) <= 3 * _SHOWN else f'{text[: 3 * _SHOWN]}… ({len(text)} characters)'
+
+
+class NoModel:
+    """Stands where a replay needs no model: the recording answers."""
+
+    name = 'replay'
+    provider = 'replay'
+
+    async def respond(self, messages: Sequence[Message], info: RequestInfo, out: ResponseBuilder) -> None:
+        raise ConfigError('a replay asks no model')

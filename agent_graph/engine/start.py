@@ -4,40 +4,38 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from dataclasses import dataclass
+from typing import Any, cast
 
 from pydantic_graph import BaseNode, End, GraphRunContext
 
 from agent_graph import telemetry
 from agent_graph.engine.budget import Budget
 from agent_graph.engine.channel import EventQueue, Sink
-from agent_graph.engine.effects import LEASE_SECONDS, Effects, new_run_id, now
-from agent_graph.engine.nodes import FinalResult, HandleResponse, ModelRequest, UserPrompt
+from agent_graph.engine.effects import LEASE_SECONDS, Effects, lease_seconds, new_run_id, now
+from agent_graph.engine.nodes import FinalResult, UserPrompt
 from agent_graph.engine.plan import Keep, OnPending, Plan, RunDeps, active_call
-from agent_graph.engine.state import RunState, apply, fold
-from agent_graph.errors import CodecError, ConfigError, JournalConflict, JournalError, MessageError, UnknownRun
+from agent_graph.engine.state import RunState, apply
+from agent_graph.errors import ConfigError, MessageError
 from agent_graph.journal import Journal, Lease
-from agent_graph.journal.entries import Edited, Ended, Entered, Parent, Record, Started
+from agent_graph.journal.entries import Ended, Parent, Record, Started
 from agent_graph.journal.memory import MemoryJournal
 from agent_graph.messages import CachePoint, FilePart, JsonValue, Message, UserContent
 from agent_graph.model import Model, ModelSettings
-from agent_graph.pending import Confirm, Pending
+from agent_graph.pending import Confirm
 from agent_graph.text import clean_data, clean_text, json_form
 from agent_graph.usage import UsageLimits
 
 __all__ = [
-    'Change',
     'Opened',
     'Order',
     'PrivateJournal',
     'captured',
-    'look_inside',
+    'first_entry',
+    'handles_of',
     'open_run',
-    'reopen_run',
-    'replay_run',
+    'take_captured',
 ]
 
 
@@ -92,14 +90,6 @@ class Order:
     keep: Keep | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What to record because the agent has changed, and the messages of the run for which that was decided."""
-
-    entry: Edited
-    messages: list[Message]
-
-
 async def open_run(order: Order) -> Opened:
     """Begin a new run: its first entry is committed when this returns.
 
@@ -117,7 +107,9 @@ async def open_run(order: Order) -> Opened:
             around.children += 1
             run_id = run_id or f'{owner.run_id}:{around.tool_call_id}:{around.children}'
             if journal.__class__ is not PrivateJournal:
-                found = await _go_on(order, run_id, cast('Journal', journal), owner)
+                from agent_graph.engine.reopening import go_on  # most agents run in no tool
+
+                found = await go_on(order, run_id, cast('Journal', journal), owner)
                 if not isinstance(found, str):
                     return found
                 run_id = found
@@ -131,21 +123,22 @@ async def _new_run(
     order: Order, run_id: str, journal: Journal | PrivateJournal, owner: RunDeps | None, parent: Parent | None
 ) -> Opened:
     private = journal.__class__ is PrivateJournal
-    entry = _first_entry(order, parent, None if private else order.plan.fingerprint())
+    entry = first_entry(order, parent, None if private else order.plan.fingerprint())
     first = (Record(1, now(), entry),)
     if private:
         await journal.append(run_id, first, epoch=1)
         lease, batches = Lease(run_id, 'private', 1, 0.0), False
     else:
-        making = cast('Journal', journal).create(run_id, first, owner=_new_owner(), ttl=LEASE_SECONDS)
         # A journal in memory never lets go of the loop, so no cancellation can come in between.
         in_memory = journal.__class__ is MemoryJournal
+        ttl = LEASE_SECONDS if in_memory else lease_seconds(journal)
+        making = cast('Journal', journal).create(run_id, first, owner=_new_owner(), ttl=ttl)
         lease = await (making if in_memory else _created(cast('Journal', journal), run_id, making))
         batches = not in_memory and getattr(journal, 'batches', False)
     state = RunState(run_id)
-    _take_captured(state)
+    take_captured(state)
     apply(state, entry)
-    deps = _handles(order, Effects(journal, lease, state, 2), state, owner, private=private)
+    deps = handles_of(order, Effects(journal, lease, state, 2), state, owner, private=private)
     deps.effects.batches = batches
     return UserPrompt(entry.prompt), GraphRunContext(state=state, deps=deps)
 
@@ -168,7 +161,8 @@ def _journal_for(order: Order, owner: RunDeps | None) -> Journal | PrivateJourna
     return order.journal or PrivateJournal()
 
 
-def _first_entry(order: Order, parent: Parent | None, fingerprint: dict[str, JsonValue] | None) -> Started:
+def first_entry(order: Order, parent: Parent | None, fingerprint: dict[str, JsonValue] | None) -> Started:
+    """What was ordered, checked and mended, as the entry a run begins with."""
     prompt = order.prompt
     if prompt.__class__ is str:
         prompt = cast('str', prompt)
@@ -230,138 +224,14 @@ def _clean_history(history: tuple[Message, ...]) -> tuple[Message, ...]:
     return history
 
 
-async def _go_on(order: Order, run_id: str, journal: Journal, owner: RunDeps) -> Opened | str:
-    """The run an earlier attempt of this tool call started; the id for a new one if there is none to go on with."""
-    try:
-        records = await journal.load(run_id)
-    except UnknownRun:
-        return run_id
-    state = fold(run_id, records)
-    same = state.agent == order.plan.name and state.prompt == _first_entry(order, None, None).prompt
-    if same and (state.ended is None or state.ended.status == 'completed'):
-        return await reopen_run(order, run_id, journal, owner=owner)
-    # The tool does something else this time, or begins again what failed.
-    return run_id if order.run_id else await _go_on(order, f'{run_id}+', journal, owner)
-
-
-async def reopen_run(
-    order: Order, run_id: str, journal: Journal, *, owner: RunDeps | None = None, change: Change | None = None
-) -> Opened:
-    """Go on with a stored run: the node it was in is entered again, without a new entry.
-
-    A run that has ended, or that waits for an answer nobody gave, comes back at its `End`. A `change` is recorded before
-    the run goes on.
-    """
-    state = fold(run_id, await journal.load(run_id))
-    await look_inside(state, journal)
-    if state.ended is None and not (state.paused and order.on_pending is None and not await _woken(state, journal)):
-        effects = await _taken(run_id, journal, change)
-        state, waits = effects.state, False
-    else:
-        effects, waits = Effects(journal, Lease(run_id, '', 0, 0.0), state, 0), True
-    order.limits = state.limits
-    _take_captured(state)
-    around = active_call.get() if owner is not None else None
-    if around is not None and owner is not None:
-        used = state.requests, state.tool_calls, state.tokens, state.spends
-        around.absorb(*used)
-        owner.budget.absorb(*used)
-    deps = _handles(order, effects, state, owner, private=waits)
-    deps.woken = await _woken(state, journal) if state.pending else frozenset()
-    deps.events.node = state.at.node if state.at is not None else ''
-    ctx = GraphRunContext(state=state, deps=deps)
-    if waits:
-        return End(FinalResult(None, pending=state.waiting)), ctx
-    deps.entered = state.at is not None
-    if state.offered is not None:
-        deps.offered_names = state.offered
-    return _node_at(state), ctx
-
-
-async def _taken(run_id: str, journal: Journal, change: Change | None) -> Effects:
-    """Take a run over, and record what its agent's change makes of it."""
-    from agent_graph.engine.lease import take
-
-    lease = await take(journal, run_id)
-    try:
-        records = await journal.load(run_id)
-        state = fold(run_id, records)
-        await look_inside(state, journal)
-        effects = Effects(journal, lease, state, records[-1].seq + 1)
-        effects.batches = getattr(journal, 'batches', False)
-        if change is not None:
-            if state.messages != change.messages:
-                raise JournalConflict(f'run {run_id} has gone on since its change was decided; resume it again')
-            await effects.record(change.entry)
-    except BaseException:
-        with suppress(JournalError):
-            await journal.release(lease)
-        raise
-    return effects
-
-
-def replay_run(
-    order: Order, records: Sequence[Record], run_id: str | None, on_change: Literal['refuse', 'continue']
-) -> tuple[UserPrompt, GraphRunContext[RunState, RunDeps]]:
-    """A recorded run from its beginning, with a door that only compares."""
-    from agent_graph.engine.replaying import ReplayEffects, check_fingerprint, recorded_id
-
-    first: Any = records[0] if records else None
-    first = first.entry if isinstance(first, Record) else None
-    if not isinstance(first, Started):
-        raise ConfigError('there is nothing to replay: the recording does not begin with the start of a run')
-    check_fingerprint(records, order.plan.fingerprint(), on_change)
-    state = RunState(run_id or recorded_id(records))
-    apply(state, first)
-    order.limits = state.limits
-    order.keep = None
-    deps = _handles(order, ReplayEffects(records, state), state, None, private=True)
-    deps.deadline = None
-    return UserPrompt(state.prompt), GraphRunContext(state=state, deps=deps)
-
-
-async def look_inside(state: RunState, journal: Journal) -> None:
-    """What the runs inside tool calls wait for now, in place of what the outer run wrote down when it paused.
-
-    A process may die between the pause of an inner run and that of the run around it.
-    """
-    for call_id, group in list(state.pending.items()):
-        fresh: list[Pending] = []
-        for child in dict.fromkeys(_child(state.run_id, call_id, p.run_id) for p in group if p.path):
-            try:
-                inner = fold(child, await journal.load(child))
-            except UnknownRun:
-                continue
-            await look_inside(inner, journal)
-            if inner.paused:
-                fresh += [replace(p, path=(call_id, *p.path)) for p in inner.waiting]
-        if fresh:
-            state.pending[call_id] = (*(p for p in group if not p.path), *fresh)
-
-
-def _child(run_id: str, call_id: str, inner: str) -> str:
-    """The id of the run directly inside a call, of which `inner` is one or is inside of."""
-    head = f'{run_id}:{call_id}:'
-    return head + inner[len(head) :].split(':', 1)[0]
-
-
-async def _woken(state: RunState, journal: Journal) -> frozenset[str]:
-    """The calls of this run whose inner runs have been answered, so that they can go on."""
-    woken: set[str] = set()
-    for call_id, group in state.pending.items():
-        for pending in group:
-            if pending.path and (await journal.info(pending.run_id)).status != 'paused':
-                woken.add(call_id)
-    return frozenset(woken)
-
-
 def _new_owner() -> str:
     import agent_graph.engine.lease as leases  # runs that are kept in memory need none
 
     return leases.new_owner()
 
 
-def _handles(order: Order, effects: Effects, state: RunState, owner: RunDeps | None, *, private: bool) -> RunDeps:
+def handles_of(order: Order, effects: Effects, state: RunState, owner: RunDeps | None, *, private: bool) -> RunDeps:
+    """The handles a run works with."""
     around = active_call.get() if owner is not None else None
     path = (*owner.events.path, around.tool_call_id) if owner is not None and around is not None else ()
     budget = Budget(
@@ -410,21 +280,10 @@ def _handles(order: Order, effects: Effects, state: RunState, owner: RunDeps | N
     return deps
 
 
-def _take_captured(state: RunState) -> None:
+def take_captured(state: RunState) -> None:
     """Let the list that somebody waits to see filled be the run's own."""
     waiting = captured.get()
     if waiting is not None and not waiting:
         waiting.extend(state.messages)
         state.messages = waiting
         captured.set(None)
-
-
-def _node_at(state: RunState) -> BaseNode[RunState, RunDeps, Any]:
-    entry: Entered | None = state.at
-    if entry is None or entry.node == 'UserPrompt':
-        return UserPrompt(state.prompt)
-    if entry.node == 'ModelRequest':
-        return ModelRequest(entry.message, entry.system, entry.retry)  # pyright: ignore[reportArgumentType]
-    if entry.node == 'HandleResponse' and entry.response is not None:
-        return HandleResponse(entry.response)
-    raise CodecError(f'run {state.run_id} stopped in a node this graph does not have: {entry.node!r}')

@@ -22,6 +22,7 @@ from agent_graph.journal.checks import misplaced, stale, taken, unknown
 from agent_graph.journal.database import statements
 from agent_graph.journal.entries import Parent, RunStatus
 from agent_graph.journal.large import LARGE, split
+from agent_graph.journal.rows import place
 
 __all__ = ['Append', 'Create', 'Encoded', 'Renew', 'Write', 'write_all']
 
@@ -117,7 +118,7 @@ class _Plan:
             return self._create(write)
         run = self._runs.get(write.run_id)
         if run is None:
-            raise unknown(write.run_id)
+            raise unknown(write.run_id, place(self._db))
         if isinstance(write, Append):
             return self._append(write, run)
         if run.epoch != write.lease.epoch:

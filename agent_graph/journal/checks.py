@@ -77,8 +77,8 @@ def check_limit(limit: int | None) -> None:
         raise JournalError(f'limit must be 0 or more, got {limit!r}; leave it out for all runs')
 
 
-def unknown(run_id: str) -> UnknownRun:
-    return UnknownRun(f'no run {run_id!r} in this journal; check the id, or list the runs it holds')
+def unknown(run_id: str, where: str = 'this journal') -> UnknownRun:
+    return UnknownRun(f'no run {run_id!r} in {where}; check the id, or list the runs it holds')
 
 
 def taken(run_id: str) -> RunExists:
@@ -87,11 +87,19 @@ def taken(run_id: str) -> RunExists:
 
 def locked(run_id: str, owner: str, expires: float, now: float) -> RunLocked:
     return RunLocked(
-        f'run {run_id!r} is owned by {owner!r} for {expires - now:.1f} more seconds unless it renews its lease; '
-        'wait for it to end, or stop that process',
+        f'run {run_id!r} is driven by {_described(owner)}, for {expires - now:.1f} more seconds unless that renews its '
+        'lease; wait for it to end, or stop it',
         owner=owner,
         expires=expires,
     )
+
+
+def _described(owner: str) -> str:
+    """An owner in words; those the engine makes are `machine/process/when it started/a random part`."""
+    parts = owner.split('/')
+    if len(parts) != 4 or not parts[1].isdigit():
+        return repr(owner)
+    return f'process {parts[1]} on machine {parts[0].partition(".")[0][:8]!r}'
 
 
 def stale(run_id: str, epoch: int, current: int) -> JournalConflict:

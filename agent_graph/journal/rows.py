@@ -27,6 +27,7 @@ __all__ = [
     'list_runs',
     'load',
     'news',
+    'place',
     'release',
     'vacuum',
 ]
@@ -53,8 +54,13 @@ def _head(db: sqlite3.Connection, run_id: str) -> _Head:
     except UnicodeEncodeError:  # half a character: no run has such an id
         row = None
     if row is None:
-        raise unknown(run_id)
+        raise unknown(run_id, place(db))
     return _Head(*row)
+
+
+def place(db: sqlite3.Connection) -> str:
+    """The journal, for error messages."""
+    return f'the journal {db.execute("PRAGMA database_list").fetchone()[2]!r}'
 
 
 def _check_free(db: sqlite3.Connection, run_id: str) -> None:
@@ -105,7 +111,7 @@ def news(db: sqlite3.Connection, run_id: str, after: int) -> tuple[list[Record],
 def info(db: sqlite3.Connection, run_id: str) -> RunInfo:
     row = db.execute(statements()['info'], {'run_id': run_id}).fetchone()
     if row is None:
-        raise unknown(run_id)
+        raise unknown(run_id, place(db))
     return _info(row)
 
 

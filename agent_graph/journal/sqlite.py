@@ -62,7 +62,8 @@ class SQLiteJournal:
     `synchronous='FULL'` (the default) flushes every commit to the disk: what `append` returned from survives a power
     cut. `'NORMAL'` flushes now and then: it survives the death of the process, but a power cut may take the last
     moments' entries, never older ones, and never half of one. `timeout` is how many seconds to wait while another
-    process holds the file.
+    process holds the file. `lease` is how many seconds a run stays reserved for a driver that gives no sign of life, before
+    a process on another machine may take it over; a living driver renews it several times as often.
 
     A caller cancelled while it waits for a write does not stop it: it is committed or refused as a whole, as if the
     caller had waited. `os.fork()` waits until what is being written is committed; parent and child may both go on
@@ -76,10 +77,17 @@ class SQLiteJournal:
     """A commit costs enough that an entry may wait for the one that follows it at once."""
 
     def __init__(
-        self, path: str | os.PathLike[str], *, synchronous: Literal['FULL', 'NORMAL'] = 'FULL', timeout: float = 10.0
+        self,
+        path: str | os.PathLike[str],
+        *,
+        synchronous: Literal['FULL', 'NORMAL'] = 'FULL',
+        timeout: float = 10.0,
+        lease: float = 60.0,
     ) -> None:
         if synchronous not in ('FULL', 'NORMAL'):
             raise ConfigError(f"synchronous is {synchronous!r}; pass 'FULL' (the default) or 'NORMAL'")
+        if not lease >= 1:
+            raise ConfigError(f'lease={lease!r} is too short to be renewed in time; pass seconds from 1 on')
         if not os.fspath(path) or os.fspath(path) == ':memory:':
             raise ConfigError(
                 f'a SQLite journal needs a file, got {os.fspath(path)!r}; for one in memory use MemoryJournal()'
@@ -88,6 +96,7 @@ class SQLiteJournal:
         self.path = os.path.abspath(path)  # noqa: PTH100
         self._synchronous = synchronous
         self._timeout = timeout
+        self.lease_seconds = lease
         self._watchers = Watchers()
         self._closed = False
         self._lock = threading.Lock()

@@ -91,7 +91,7 @@ def retryable(error: Exception) -> bool:
 
     That is `ModelUnreachable`, `ModelTimeout`, `ModelProtocolError`, and a `ModelHTTPError` of status 408, 409, 425, 429
     or 5xx, or with a provider's word for the like where there is no status (an error inside a stream or an answer). Never
-    other errors of 4xx, which are ours, unless they say that the server has too much to do; and never one that says the
+    other errors of 4xx, which are ours, unless they say that the server has too much to do (or, as 424, that a model failed); and never one that says the
     account is empty, also as a 429. `AllModelsFailed` passes when one of its errors does, `FetchFailed` by the status of the file's server.
     """
     if isinstance(error, ModelHTTPError):
@@ -111,6 +111,8 @@ def _passes(error: ModelHTTPError) -> bool:
         return True
     if error.status == 400:
         return bool(words & _BUSY)
+    if error.status == 424:  # what Bedrock says where the model behind it failed
+        return bool(words & (_BUSY | _FAILING))
     return error.status < 400 and bool(words & (_BUSY | _FAILING))
 
 

@@ -21,6 +21,7 @@ from agent_graph import (
     MemoryJournal,
     ModelRetry,
     RunContext,
+    RunLocked,
     SQLiteJournal,
     TextPart,
     Tool,
@@ -32,7 +33,7 @@ from agent_graph import (
     UserMessage,
 )
 from agent_graph.engine.state import fold
-from agent_graph.journal.entries import CallFinished, CallStarted, Ended, Entered, Record
+from agent_graph.journal.entries import CallFinished, CallStarted, Ended, Entered, Record, Started
 from agent_graph.messages import is_valid
 from agent_graph.testing import FunctionModel, ScriptedModel
 from tests.engine.child import make_agent, make_slow_output_agent
@@ -120,6 +121,36 @@ def test_from_every_entry(kind: str, tmp_path: Path) -> None:
             await other.aclose()
 
     go(main(), seconds=40)
+
+
+def test_a_short_lease_is_renewed_in_time_and_soon_over(tmp_path: Path) -> None:
+    """`SQLiteJournal(lease=1)`: kept while the driver lives, and a foreign driver that fell silent loses it within that."""
+
+    async def main() -> None:
+        async with SQLiteJournal(tmp_path / 'r.db', lease=1) as journal:
+            go_on = asyncio.Event()
+
+            async def wait() -> str:
+                await go_on.wait()
+                return 'waited'
+
+            script = [[call('wait', {}, 'w1')], 'done']
+            driven = asyncio.create_task(Agent(ScriptedModel(script), tools=[wait], journal=journal).run('go', run_id='r'))
+            await asyncio.sleep(1.6)
+            with pytest.raises(RunLocked) as caught:
+                await journal.acquire('r', owner='other', ttl=1)
+            assert 0 < caught.value.expires - time.time() <= 1
+            go_on.set()
+            assert (await driven).output == 'done'
+
+            lease = await journal.create('s', [Record(1, 1.0, Started('resumed', 'go'))], owner='elsewhere', ttl=1)
+            agent = Agent(ScriptedModel(['taken over']), name='resumed', journal=journal)
+            with pytest.raises(RunLocked):
+                await agent.resume('s')
+            await asyncio.sleep(max(0.0, lease.expires - time.time()) + 0.01)
+            assert (await agent.resume('s')).output == 'taken over'
+
+    go(main())
 
 
 @JOURNALS

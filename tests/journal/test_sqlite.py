@@ -19,7 +19,16 @@ from typing import Any, Literal
 
 import pytest
 
-from agent_graph.errors import CodecError, ConfigError, JournalConflict, JournalError, JournalUnavailable, RunExists
+from agent_graph.errors import (
+    CodecError,
+    ConfigError,
+    JournalConflict,
+    JournalError,
+    JournalUnavailable,
+    RunExists,
+    RunLocked,
+    UnknownRun,
+)
 from agent_graph.journal import CallFinished, Ended, Entered, Lease, Record, Started
 from agent_graph.journal.database import Database
 from agent_graph.journal.sqlite import SQLiteJournal
@@ -126,7 +135,9 @@ def test_what_was_sent_before_closing_is_written(path: Path) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize('bad', [{'path': ':memory:'}, {'path': ''}, {'path': 'x', 'synchronous': 'OFF'}])
+@pytest.mark.parametrize(
+    'bad', [{'path': ':memory:'}, {'path': ''}, {'path': 'x', 'synchronous': 'OFF'}, {'path': 'x', 'lease': 0.5}]
+)
 def test_bad_settings(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         SQLiteJournal(**bad)
@@ -557,6 +568,22 @@ def test_what_cannot_be_stored_is_refused_before_it_is_sent(path: Path) -> None:
         await journal.append('r', step(2), epoch=1)
 
     drive(path, main)
+
+
+def test_a_refusal_says_where_and_by_whom(path: Path) -> None:
+    async def test(journal: SQLiteJournal) -> None:
+        for work in (journal.load('r'), journal.append('r', step(1), epoch=1), journal.delete('r'), journal.info('r')):
+            with pytest.raises(UnknownRun, match=f"no run 'r' in the journal '{path}'"):
+                await work
+        await journal.create('r', first(), owner='d90915e6-8525-4241-9816-3.4026531836/12207/14874/52d31e8b', ttl=TTL)
+        with pytest.raises(RunLocked, match="driven by process 12207 on machine 'd90915e6', for ") as caught:
+            await journal.acquire('r', owner='me', ttl=TTL)
+        assert caught.value.owner.startswith('d90915e6-8525')
+        await journal.create('s', first(), owner='my own name', ttl=TTL)
+        with pytest.raises(RunLocked, match="driven by 'my own name', for "):
+            await journal.acquire('s', owner='me', ttl=TTL)
+
+    drive(path, test)
 
 
 def test_a_refusal_names_both_epochs(path: Path) -> None:

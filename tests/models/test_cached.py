@@ -127,7 +127,7 @@ def test_a_namespace_sets_answers_apart(path: Path) -> None:
         AssistantMessage([], finish_reason='stop'),
         answer('x', provider_details={'odd': object()}),
     ],
-    ids=str,
+    ids=['refusal', 'content filter', 'refused', 'error', 'other', 'empty', 'blank', 'thinking', 'nothing', 'no data'],
 )
 def test_what_is_no_whole_answer_is_asked_again(path: Path, bad: AssistantMessage) -> None:
     model = Faulty([bad, 'Good'])

@@ -16,8 +16,8 @@ from agent_graph.cli.journals import JournalOption, JsonOption, RunArgument, wit
 from agent_graph.cli.machine import info_data, write_json
 from agent_graph.cli.runs.reading import Stored, read_run
 from agent_graph.cli.terminal import open_terminal
+from agent_graph.engine.effects import LEASE_SECONDS
 from agent_graph.engine.lease import new_owner
-from agent_graph.engine.start import LEASE_SECONDS
 from agent_graph.errors import CodecError, RunExists
 from agent_graph.journal import Journal
 from agent_graph.journal.entries import Record, RunInfo, Started

@@ -28,7 +28,7 @@ __all__ = ['messages_from_anthropic']
 def messages_from_anthropic(body: Mapping[str, Any], *, provider: str = 'anthropic') -> list[Message]:
     """The messages of a request, its `system` field included. `provider` made the assistant's, which go back unchanged.
 
-    Cache marks become `CachePoint`s after what they mark, but for one on an assistant's block before tool results, which has
+    Cache marks become `CachePoint`s after what they mark (one within a tool result after the result), but for one on an assistant's block before tool results, which has
     no place. Tools, settings and marks on tools are not messages. Raises `MessageError` naming the message that is at fault.
     """
     reader = _Reader(provider)
@@ -87,7 +87,7 @@ class _Reader:
             else:
                 self._end_results(results)
                 items.append(_text(block) if kind == 'text' else file_of_block(block))
-            if point := _point(block):
+            if point := _point(block) or _point_within(block):
                 self._end_results(results)
                 items += point
         self._end_results(results)
@@ -139,6 +139,14 @@ def _text(block: Mapping[str, Any]) -> str | FilePart:
     if not isinstance(text, str):
         raise ValueError(f'a text is {shown(text)}')
     return file_of_block(block) if block.get('citations') else text
+
+
+def _point_within(block: Mapping[str, Any]) -> list[CachePoint]:
+    """The mark on a piece of a result, which has no place of its own: it goes on the result."""
+    content = block.get('content')
+    if block.get('type') != 'tool_result' or not isinstance(content, list):
+        return []
+    return next((point for inner in reversed(list(_blocks(content))) if (point := _point(inner))), [])
 
 
 def _point(block: Mapping[str, Any]) -> list[CachePoint]:

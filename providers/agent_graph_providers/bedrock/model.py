@@ -73,6 +73,7 @@ class BedrockModel(HttpModel):
         fetcher: Fetcher | None = None,
     ) -> None:
         self._account = Account(name, region, session)
+        self._base_model = base_model
         site = replace(BEDROCK, locate=self._account.address, secrets=self._account.secrets)
         super().__init__(
             name,
@@ -85,6 +86,11 @@ class BedrockModel(HttpModel):
             capabilities=capabilities,
             fetcher=fetcher,
         )
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What tells this model's answers from another's of that name, as JSON data."""
+        return {**super().identity, 'base_model': self._base_model}
 
     async def respond(self, messages: Sequence[Message], info: RequestInfo, out: ResponseBuilder) -> None:
         """Ask once: as a stream when somebody watches, else plainly; the parts are the same either way."""

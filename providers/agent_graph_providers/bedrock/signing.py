@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_graph.errors import ConfigError, ModelUnreachable
+from agent_graph_providers.wire.access import Key
 
 __all__ = ['Account', 'credentials_at_hand']
 
@@ -92,8 +93,8 @@ class Account:
             raise ConfigError(
                 f'no AWS region is set to sign requests to {self._model!r} for; set AWS_REGION, or pass region='
             )
-        frozen = self._credentials.get_frozen_credentials()
-        SigV4Auth(frozen, 'bedrock', self.region).add_auth(request)  # pyright: ignore
+        # The keys are in no variable here: tools that print the variables of a traceback would show them.
+        SigV4Auth(self._credentials.get_frozen_credentials(), 'bedrock', self.region).add_auth(request)  # pyright: ignore
         return dict(request.headers.items())
 
     def _stale(self) -> bool:
@@ -120,7 +121,7 @@ class Account:
             found = self._made_session().get_credentials() if self._credentials is None else self._credentials
             if found is None:
                 raise ConfigError(f'no AWS credentials were found for {self._model!r}; {_WAYS}')
-            token: str | None = found.get_frozen_credentials().token
+            token = Key(found.get_frozen_credentials().token or '')
             if token and token not in self._tokens:
                 self._tokens = (*self._tokens, token)[-3:]
             self._credentials = found

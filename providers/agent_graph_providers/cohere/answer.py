@@ -12,7 +12,7 @@ from agent_graph_providers.cohere.usage import usage_of
 from agent_graph_providers.wire.errors import Asked
 from agent_graph_providers.wire.jsontext import Halves, finite, storable_args
 
-__all__ = ['Answer', 'citation_of']
+__all__ = ['Answer', 'citation_of', 'mapping']
 
 _FINISH: Mapping[str, FinishReason] = {
     'COMPLETE': 'stop',
@@ -141,7 +141,7 @@ class Answer:
             self._usage = usage
         word = fields.get('finish_reason')
         error = fields.get('error')
-        if error or word in _FAILED:
+        if error or (isinstance(word, str) and word in _FAILED):
             message = error or f'the server stopped with {word!r}'
             raise self._asked.refused(
                 {'message': message, 'code': word} if isinstance(message, str) else {'error': message}

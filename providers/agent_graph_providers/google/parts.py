@@ -36,6 +36,15 @@ BESIDE = frozenset(
 """What may stand in a part beside what it is."""
 
 _CALLS = frozenset({'executableCode', 'toolCall'})
+_KINDS = _CALLS | {
+    'text',
+    'functionCall',
+    'functionResponse',
+    'inlineData',
+    'fileData',
+    'codeExecutionResult',
+    'toolResponse',
+}
 """What the provider runs itself."""
 
 _OWN_FILES = ('gs://', 'https://generativelanguage.googleapis.com/')
@@ -43,8 +52,12 @@ _OWN_FILES = ('gs://', 'https://generativelanguage.googleapis.com/')
 
 
 def kind_of(part: Part) -> str:
-    """The field that says what a part is; `''` if there is none."""
-    return next((key for key in part if key not in BESIDE), '')
+    """The field that says what a part is; `''` if there is none.
+
+    A field nobody knows says it only where no known one does: it may as well be another one that stands beside.
+    """
+    kinds = [key for key, value in part.items() if key not in BESIDE and value is not None]
+    return next((key for key in kinds if key in _KINDS), kinds[0] if kinds else '')
 
 
 def beside(part: Part, kind: str) -> dict[str, Any] | None:

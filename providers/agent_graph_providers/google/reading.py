@@ -56,7 +56,7 @@ def _system(instruction: Any) -> Iterator[Message]:
 
 
 def _content(content: Mapping[str, Any], calls: _Calls, provider: str) -> Iterator[Message]:
-    parts = [_camel(_fields(part)) for part in _list(content.get('parts'), 'parts')]
+    parts = [_camel(_said(part)) for part in _list(content.get('parts'), 'parts')]
     role = content.get('role') or ('model' if any('functionCall' in part for part in parts) else 'user')
     if role == 'model':
         if parts:
@@ -119,7 +119,7 @@ def _result(response: Any, calls: _Calls) -> ToolReturnPart:
     only = next(iter(said)) if len(said) == 1 else ''
     content = said[only] if only in ('output', 'error') else said
     outcome = 'retry' if only == 'error' else 'success'
-    files = [_camel(_fields(part)) for part in _list(fields.get('parts'), 'parts')]
+    files = [_camel(_said(part)) for part in _list(fields.get('parts'), 'parts')]
     extra = [_file(part, kind_of(part)) for part in files]
     return ToolReturnPart(name, content, calls.answered(name, fields.get('id')), outcome, tuple(extra))
 
@@ -182,6 +182,11 @@ def _fields(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f'{value!r} stands where an object should')
     return cast(dict[str, Any], value)
+
+
+def _said(part: Any) -> dict[str, Any]:
+    """A part without the fields that say nothing: some programs write all there are."""
+    return {key: value for key, value in _fields(part).items() if value is not None}
 
 
 def _list(value: Any, name: str) -> list[Any]:

@@ -86,9 +86,13 @@ def form_of(server: Server) -> MapMessage:
 def _call_ids(server: Server) -> Callable[[str], str] | None:
     """Makes ids of other providers' calls such as this server takes; its own are left as they are."""
     if server.short_ids:
-        return lambda given: given if _SHORT_ID.fullmatch(given) else digest_of(given, 9)
+        return lambda given: given if _SHORT_ID.fullmatch(given) else _short_id(given)
     most = server.longest_id
     return None if most is None else lambda given: given if len(given) <= most else made_of(given)
+
+
+def _short_id(given: str) -> str:
+    return digest_of(given, 9)
 
 
 def tool_form(server: Server) -> MapTool:
@@ -112,7 +116,7 @@ def request_body(
     for content that Chat Completions cannot say, `ToolDefinitionError` for tools that cannot be named.
     """
     offer = memory.take(info.tools)
-    sent = paired(chain.from_iterable(memory.each(messages)), _call_ids(server) or made_of)
+    sent = paired(chain.from_iterable(memory.each(messages)), _short_id if server.short_ids else made_of)
     body: dict[str, Any] = {'model': model, 'messages': sent}
     if stream:
         body['stream'] = True

@@ -187,7 +187,8 @@ class TestSigning:
                 model = BedrockModel('m', base_url=server.url, session=Session(Passing()), region='us-east-1')
                 with pytest.raises(ModelHTTPError) as caught:
                     await ask(model)
-                text = ''.join(traceback.format_exception(caught.value)) + repr(model) + repr(caught.value.__dict__)
+                shown = traceback.TracebackException.from_exception(caught.value, capture_locals=True).format()
+                text = ''.join(shown) + repr(model) + repr(caught.value.__dict__)
                 assert TOKEN not in text and SECRET not in text and 'canonical: ***' in text
                 assert 'check the AWS credentials' in text
 

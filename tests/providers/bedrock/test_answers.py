@@ -22,6 +22,7 @@ from agent_graph.messages import (
     load_json,
 )
 from agent_graph.model import RequestInfo, ResponseBuilder
+from agent_graph.models.failures import retryable
 from agent_graph_providers.bedrock import BedrockModel
 from agent_graph_providers.bedrock.families import family_of
 from agent_graph_providers.bedrock.history import entries_of
@@ -263,6 +264,7 @@ class TestErrors:
         error = failure(stream(body, split=5))
         assert isinstance(error, ModelHTTPError)
         assert (error.status, error.type) == (status, kind) and 'so it is' in str(error)
+        assert retryable(error) == (kind not in ('validationException', 'newException'))
 
     def test_an_exception_as_an_event(self) -> None:
         error = failure(stream([{'throttlingException': {'message': 'slow'}}]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -11,7 +12,7 @@ from agent_graph.model import Model
 from agent_graph.testing.model_suite import HTTPModelSuite, Reply, Says, Seen, pieces
 from agent_graph_providers.openai import OpenAIModel
 
-__all__ = ['TestDeepSeek', 'TestOpenAI']
+__all__ = ['TestDeepSeek', 'TestMistral', 'TestOpenAI']
 
 
 class TestOpenAI(HTTPModelSuite):
@@ -39,6 +40,18 @@ class TestDeepSeek(TestOpenAI):
 
     def model(self, url: str, key: str) -> Model:
         return OpenAIModel('model-1', server='deepseek', base_url=url, api_key=key)
+
+
+class TestMistral(TestOpenAI):
+    """A server that takes only ids of nine letters and digits."""
+
+    def model(self, url: str, key: str) -> Model:
+        return OpenAIModel('model-1', server='mistral', base_url=url, api_key=key)
+
+    def ids_in(self, seen: Seen) -> tuple[Sequence[str], Sequence[str]]:
+        called, answered = super().ids_in(seen)
+        assert all(re.fullmatch('[A-Za-z0-9]{9}', i) for i in (*called, *answered)), f'Mistral refuses one of {called}'
+        return called, answered
 
 
 def _plain(says: Says) -> Reply:
