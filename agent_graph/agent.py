@@ -340,6 +340,10 @@ class Agent(Generic[Deps, Output]):
         mine = overrides.get(id(self), {}) if overrides else {}
         own = self.model_settings
         merged: Any = {**own, **model_settings} if own and model_settings else model_settings or own or {}
+        if merged:
+            from agent_graph.settings import check_settings
+
+            check_settings(merged)
         if self.metadata and metadata:
             metadata = {**self.metadata, **metadata}
         plan, asked = self._plan_for(output_type, mine.get('tools')), self._model_for(mine.get('model', model))
@@ -350,7 +354,7 @@ class Agent(Generic[Deps, Output]):
             asked,
             merged,
             mine.get('deps', deps),
-            mine['journal'] if 'journal' in mine else self.journal,
+            mine['journal'] if 'journal' in mine else self.journal,  # noqa: SIM401 (a call less in every run)
             usage_limits or self.usage_limits,
             prompt,
             message_history,

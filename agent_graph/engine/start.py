@@ -169,6 +169,8 @@ def first_entry(order: Order, parent: Parent | None, fingerprint: dict[str, Json
         prompt = prompt if prompt.isascii() else clean_text(prompt)
     elif prompt is not None:
         prompt = clean_data(_checked_prompt(prompt))
+    if prompt is not None and not any(prompt):  # providers refuse such a message, each in its own words
+        raise ConfigError(f'the prompt is empty: {order.prompt!r}; pass what to say, or None to go on from the history')
     history = _checked_history(order.history) if order.history else ()
     metadata = order.metadata
     if metadata is not None:

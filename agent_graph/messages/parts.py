@@ -184,6 +184,12 @@ class FilePart:
     @classmethod
     def from_bytes(cls, data: bytes, media_type: str, *, name: str | None = None) -> FilePart:
         """A file whose bytes are at hand; `media_type` such as `'image/png'`."""
+        given: Any = data
+        if not isinstance(given, bytes | bytearray | memoryview):
+            raise MessageError(f'the data of a file are {type(data).__name__}, not bytes; encode a text first')
+        if not data or not media_type:
+            raise MessageError(f'a file of {len(data)} bytes and the type {media_type!r} cannot be sent; give both')
+        data = bytes(data)  # a copy of what may change
         return cls(media_type, data=data, name=name)
 
     @classmethod
@@ -201,6 +207,11 @@ class FilePart:
         `allow_local` lets a provider that has to fetch it go to this machine and its private networks, which it refuses
         otherwise; never set it for an address that comes from somebody else.
         """
+        scheme = url.partition(':')[0].lower()
+        if ':' not in url or scheme == 'file' or not scheme.isascii() or not scheme.isalnum():
+            raise MessageError(
+                f'{url!r} is no address a model can be sent; use https://..., or from_path for a file here'
+            )
         details: dict[str, JsonValue] | None = {'allow_local': True} if allow_local is True else None
         return cls(media_type or _guess(url.split('?', 1)[0]), url=url, provider_details=details)
 

@@ -52,7 +52,8 @@ class FallbackModel(WrapperModel):
         on: type[Exception] | tuple[type[Exception], ...] | Callable[[Exception], bool] = ModelError,
         on_response: Callable[[AssistantMessage], bool] | None = None,
     ) -> None:
-        if isinstance(models, str) or not models:
+        given: Any = models
+        if isinstance(given, str) or not isinstance(given, Sequence) or not given:
             raise ConfigError(f'models={models!r} is no list of models; pass two or more, best first')
         super().__init__(models[0])
         self._models: list[Model | str] = [usable(m) for m in models]
@@ -99,6 +100,8 @@ class FallbackModel(WrapperModel):
             await model.respond(messages, info, out)
         except Exception as error:
             if not self._falls(error) or not is_free(out):
+                for before in tried.errors:
+                    error.add_note(f'before that: {line(before)}')
                 raise
             tried.errors.append(error)
             reason = line(error)

@@ -7,6 +7,7 @@ import random as random_numbers
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from agent_graph.errors import ConfigError, ModelError
 from agent_graph.events import RequestRetried
@@ -45,7 +46,8 @@ class RetryingModel(WrapperModel):
 
     At most `tries` requests are made, and none is begun later than `seconds` after the first (`None`: no such bound). The
     wait between two is what `backoff` says, or longer if the server asked for that (`error.retry_after`); where it would go
-    past `seconds`, the error is raised at once. `on` decides which errors are worth it.
+    past `seconds`, the error is raised at once. `on` says which errors are worth it: exception types or a function of
+    the exception.
 
     A streamed answer is asked for again only before its reader has seen any of it, or, with `restart=True`, from its start:
     the reader gets a `ResponseRestarted`. When nobody watches, what had come is dropped.
@@ -65,7 +67,7 @@ class RetryingModel(WrapperModel):
         tries: int = 4,
         seconds: float | None = 120.0,
         backoff: Backoff = Backoff(),  # noqa: B008 (frozen)
-        on: Callable[[Exception], bool] = retryable,
+        on: type[Exception] | tuple[type[Exception], ...] | Callable[[Exception], bool] = retryable,
         restart: bool = False,
         guidance: bool = True,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
@@ -80,12 +82,15 @@ class RetryingModel(WrapperModel):
         self._tries = tries
         self._seconds = seconds
         self._backoff = backoff
-        self._on = on
+        self._on: Any = on
         self._restart = restart
         self._guidance = guidance
         self._sleep = sleep
         self._random = random
         self._clock = clock
+
+    def _is_worth_it(self, error: Exception) -> bool:
+        return isinstance(error, self._on) if isinstance(self._on, type | tuple) else bool(self._on(error))
 
     def __repr__(self) -> str:
         return f'RetryingModel({self._wrapped!r}, tries={self._tries}, seconds={self._seconds})'
@@ -133,7 +138,7 @@ class RetryingModel(WrapperModel):
         if self._guidance and not asking.guided and (advice := advice_on_error(error)) is not None:
             asking.guide(advice)
             return 0.0
-        if not self._on(error):
+        if not self._is_worth_it(error):
             return None
         wait = self._backoff.wait(len(asking.tried) + 1, self._random)
         wait = max(wait, getattr(error, 'retry_after', None) or 0.0)

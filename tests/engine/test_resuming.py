@@ -135,7 +135,9 @@ def test_a_short_lease_is_renewed_in_time_and_soon_over(tmp_path: Path) -> None:
                 return 'waited'
 
             script = [[call('wait', {}, 'w1')], 'done']
-            driven = asyncio.create_task(Agent(ScriptedModel(script), tools=[wait], journal=journal).run('go', run_id='r'))
+            driven = asyncio.create_task(
+                Agent(ScriptedModel(script), tools=[wait], journal=journal).run('go', run_id='r')
+            )
             await asyncio.sleep(1.6)
             with pytest.raises(RunLocked) as caught:
                 await journal.acquire('r', owner='other', ttl=1)

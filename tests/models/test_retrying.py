@@ -250,7 +250,7 @@ def test_cost_and_the_request_limit() -> None:
         result = await Agent(retrying(model)).run('Hello', usage_limits=UsageLimits(request_limit=1))
         once = await Agent(
             Faulty([answer('Hi', usage=Usage(input_tokens=1000))], name='gpt-5-mini', provider='openai')
-        ).run('')
+        ).run('go')
         assert result.cost is not None and once.cost is not None
         assert result.cost == 2 * once.cost > 0
         model.requests.clear()

@@ -146,7 +146,7 @@ def _point_within(block: Mapping[str, Any]) -> list[CachePoint]:
     content = block.get('content')
     if block.get('type') != 'tool_result' or not isinstance(content, list):
         return []
-    return next((point for inner in reversed(list(_blocks(content))) if (point := _point(inner))), [])
+    return next((point for inner in reversed(list(_blocks(content))) if (point := _point(inner))), list[CachePoint]())
 
 
 def _point(block: Mapping[str, Any]) -> list[CachePoint]:

@@ -45,7 +45,7 @@ class Answer:
         if not isinstance(data, dict):
             raise self._asked.unreadable('it is no JSON object', str(data).encode())
         fields = cast(dict[str, Any], data)
-        if 'output' not in fields:
+        if not isinstance(fields.get('output'), dict):
             if 'message' in fields or 'Message' in fields or '__type' in fields:
                 raise self._asked.refused(fields)
             raise self._asked.unreadable('it has no output', str(fields).encode())

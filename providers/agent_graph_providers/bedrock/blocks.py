@@ -50,6 +50,8 @@ class Blocks:
     async def whole(self, index: int, block: Mapping[str, Any]) -> None:
         """A block of a plain answer."""
         for key, value in block.items():
+            if value is None:
+                continue  # the kinds of block it is not, as some write them
             if key == 'text' and isinstance(value, str):
                 await self._out.text(value, key=index)
             elif key == 'toolUse':

@@ -112,6 +112,8 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _media(kind: str, block: Mapping[str, Any]) -> FilePart | None:
+    if 'format' not in block:
+        return None  # a document need not say what it is; then nobody else can
     source, name = mapping(block.get('source')), block.get('name')
     media_type = type_of(kind, str(block.get('format') or ''))
     details: dict[str, Any] = {}

@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from agent_graph.capabilities import Capabilities
 from agent_graph.errors import ConfigError
-from agent_graph.messages import Message
+from agent_graph.messages import FilePart, Message
 from agent_graph.model import ModelSettings, RequestInfo, ResponseBuilder
 from agent_graph_providers.openai.answer import Answer
 from agent_graph_providers.openai.families import capabilities_for
@@ -21,6 +21,7 @@ from agent_graph_providers.wire.access import Access, own_settings
 from agent_graph_providers.wire.asking import ask
 from agent_graph_providers.wire.clients import Clients
 from agent_graph_providers.wire.errors import Asked, shown_url
+from agent_graph_providers.wire.files import files_of
 from agent_graph_providers.wire.jsontext import encoded
 from agent_graph_providers.wire.offers import Offers, memory_of
 from agent_graph_providers.wire.reading import Response
@@ -110,6 +111,7 @@ class OpenAIModel:
         if self._settings:
             settings = cast(ModelSettings, {**self._settings, **settings})
         memory = memory_of(info.scratch, self, self._offers, self._map_message)
+        messages = await files_of(info.scratch, self).fetched(messages, _servers_fetch, None)
         content = encoded(request_body(access.name, server, memory, messages, info, settings, stream=out.watched))
         out.provider_name = access.provider
         asked = self._asked()
@@ -133,6 +135,11 @@ class OpenAIModel:
                 f'the http_client given for {access.name!r} is closed; keep it open while the model is used'
             )
         return make_client(self._server, access.address(), access.key() or NO_KEY, access.name, given)
+
+
+def _servers_fetch(_: FilePart) -> bool:
+    """Servers are sent addresses as they are, but for those of a local network."""
+    return False
 
 
 def _row(name: str) -> Server:

@@ -72,7 +72,13 @@ class _Items:
     def _take(self, item: Mapping[str, Any]) -> None:
         kind, role = item.get('type'), item.get('role')
         if kind is None:  # as the API has it, the type of these two need not be said
-            kind = 'message' if 'role' in item else 'item_reference' if item.keys() <= {'type', 'id'} and item.get('id') else None
+            kind = (
+                'message'
+                if 'role' in item
+                else 'item_reference'
+                if item.keys() <= {'type', 'id'} and item.get('id')
+                else None
+            )
         if not isinstance(kind, str):
             raise MessageError(f'{shown(dict(item))} has no type; give one, or a role')
         if kind in _OUTPUTS:

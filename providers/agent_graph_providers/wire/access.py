@@ -109,6 +109,8 @@ class Access:
     def address(self) -> str:
         """The base URL, without a slash at its end. Raises `ConfigError` if there is none, or if it is no URL."""
         site = self.site
+        if self.base_url is not None and not self.base_url.strip():
+            raise ConfigError(f"base_url={self.base_url!r} is empty; pass the address, or None for {site.name}'s own")
         url = self.base_url or (os.environ.get(site.base_url_env, '') if site.base_url_env else '') or site.base_url
         if not url and site.locate is not None:
             url = site.locate()

@@ -26,6 +26,7 @@ class Files:
         self, messages: Sequence[Message], wanted: Callable[[FilePart], bool], fetcher: Fetcher | None
     ) -> Sequence[Message]:
         """The history with the bytes of `wanted` files in it; `messages` itself where there are none."""
+        wanted = _or_local(wanted)
         places = [i for i, m in enumerate(messages) if (m.kind == 'user' or m.kind == 'tool') and _wants(m, wanted)]
         if not places:
             return messages
@@ -47,6 +48,14 @@ def files_of(scratch: dict[Any, Any], owner: object) -> Files:
     if files is None:
         files = scratch[key] = Files()
     return files
+
+
+def _or_local(wanted: Callable[[FilePart], bool]) -> Callable[[FilePart], bool]:
+    """Also what was said to be in a local network: no provider can reach that."""
+    return lambda file: (
+        ((file.provider_details or {}).get('allow_local') is True and not (file.url or '').startswith('data:'))
+        or wanted(file)
+    )
 
 
 def _wants(message: Message, wanted: Callable[[FilePart], bool]) -> bool:

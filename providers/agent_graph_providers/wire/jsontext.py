@@ -111,6 +111,10 @@ def _loads(data: bytes) -> Any:
         return json.loads(text)
     except RecursionError as error:
         raise ValueError('nested too deeply') from error
+    except json.JSONDecodeError as error:
+        wrong = str(error)
+    # Not from within: that error carries the whole text, in which a server may have quoted the key.
+    raise ValueError(wrong)
 
 
 def _clean(value: Any, key: str = '') -> Any:

@@ -26,7 +26,7 @@ from agent_graph.messages import (
     load_json,
 )
 from agent_graph.model import RequestInfo, ToolDefinition
-from agent_graph_providers.anthropic import AnthropicModel
+from agent_graph_providers.anthropic import AnthropicModel, messages_from_anthropic
 from agent_graph_providers.anthropic.blocks import wire_id
 from tests.providers.anthropic.asked import body_of
 from tests.providers.anthropic.made import text
@@ -304,3 +304,13 @@ class TestCaches:
 def test_making_a_model_reads_nothing() -> None:
     model = AnthropicModel('claude-x')
     assert (model.name, model.provider, repr(model)) == ('claude-x', 'anthropic', "AnthropicModel('claude-x')")
+
+
+def test_a_mark_within_a_result_goes_on_the_result() -> None:
+    marked = {**text('x'), 'cache_control': {'type': 'ephemeral', 'ttl': '1h'}}
+    result = {'type': 'tool_result', 'tool_use_id': 'toolu_1', 'content': [marked, text('y')]}
+    call: dict[str, Any] = {'type': 'tool_use', 'id': 'toolu_1', 'name': 'f', 'input': {}}
+    body = {'messages': [{'role': 'assistant', 'content': [call]}, {'role': 'user', 'content': [result]}]}
+    (block,) = sent(*messages_from_anthropic(body))[-1][1]
+    assert block['cache_control'] == {'type': 'ephemeral', 'ttl': '1h'}
+    assert block['content'] == [text('x'), text('y')]

@@ -326,3 +326,14 @@ class TestErrors:
         ):
             error = failure(stream([*items, {'messageStop': {'stopReason': 'tool_use'}}]))
             assert isinstance(error, ModelProtocolError) and 'after its end' in str(error)
+
+
+@pytest.mark.parametrize('output', [None, 'x', ['x']])
+def test_an_output_that_is_none_is_no_empty_answer(output: Any) -> None:
+    assert isinstance(failure(json_reply({'output': output}), watched=False), ModelProtocolError)
+
+
+def test_kinds_a_block_is_not_may_be_null() -> None:
+    blocks = [{'toolUse': None, 'reasoningContent': None, 'text': 'hi', 'image': None}]
+    body = {'output': {'message': {'role': 'assistant', 'content': blocks}}, 'stopReason': 'end_turn'}
+    assert got(json_reply(body), watched=False).parts == (TextPart('hi'),)

@@ -88,14 +88,16 @@ def test_request(record: dict[str, Any]) -> None:
 def meaning(body: dict[str, Any]) -> Iterator[Any]:
     """What a request says, block by block; a result that is not marked has succeeded.
 
-    Cache points in `system` and `tools` are a setting here (`auto_cache`), no part of the messages.
+    Cache points in `system` and `tools` are a setting here (`auto_cache`), no part of the messages. What only stands where
+    Converse insists on something (a dot, a blank) says nothing; an empty result is its JSON text here.
     """
     yield [b['text'] for b in body.get('system') or () if b.get('text', '').strip()]
     for message in body['messages']:
         for block in message['content']:
             if 'toolResult' in block:
                 result = block['toolResult']
-                status = result.get('status', 'success')
-                yield message['role'], json.dumps({**result, 'status': status}, sort_keys=True)
-            elif block.get('text', 'x').strip():
+                content = [c for c in result['content'] if c.get('text', 'x').strip()] or [{'text': '""'}]
+                said = {**result, 'content': content, 'status': result.get('status', 'success')}
+                yield message['role'], json.dumps({'toolResult': said}, sort_keys=True)
+            elif block.get('text', 'x').strip(' .\n'):
                 yield message['role'], json.dumps(block, sort_keys=True)

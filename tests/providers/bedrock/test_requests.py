@@ -542,6 +542,7 @@ class TestReading:
             {'searchResult': {'source': 's', 'title': 't', 'content': [{'text': 'found'}]}},
             {'cachePoint': {'type': 'default', 'ttl': '1h'}},
             {'document': {'name': 'd', 'format': 'txt', 'source': {'text': 'inline'}}},
+            {'document': {'name': 'e', 'source': {'bytes': 'AA=='}}},
         ]
         made: dict[str, Any] = {
             'system': [{'text': 's'}, POINT, {'guardContent': {'text': {'text': 'g'}}}],

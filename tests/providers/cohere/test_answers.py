@@ -242,3 +242,7 @@ def _cost(count: int) -> int:
 
 def test_calls_per_streamed_chunk() -> None:
     assert (_cost(600) - _cost(100)) / 500 <= 250  # the bound is 350
+
+
+def test_a_finish_reason_that_is_no_word() -> None:
+    assert got(json_reply({**message({'type': 'text', 'text': 'x'}), 'finish_reason': ['X']})).finish_reason == 'other'

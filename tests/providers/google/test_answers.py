@@ -583,3 +583,10 @@ class TestHalves:
         assert isinstance(second, BuiltinToolReturnPart) and second.content == {'depth': None}
         assert got.provider_details == {'finish_reason': 'STOP', 'avg_logprobs': None}
         dump_json([got])
+
+
+def test_a_call_is_one_whatever_unknown_field_stands_before_it() -> None:
+    part = {'newField': {'a': 1}, 'text': None, 'functionCall': {'name': 'a_b', 'args': {'x': 1}}}
+    events = [answer(part), answer({'newField': None, 'text': 'hi'})]
+    got = read_bytes([sse_body(events, done=False)])
+    assert [(p.kind, getattr(p, 'args', '')) for p in got.parts] == [('tool_call', {'x': 1}), ('text', '')]

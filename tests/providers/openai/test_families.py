@@ -7,10 +7,10 @@ import json
 
 from pydantic import BaseModel
 
-from agent_graph import Agent
+from agent_graph import Agent, FilePart
 from agent_graph.capabilities import Capabilities
 from agent_graph_providers.openai import OpenAIModel
-from tests.providers.loopback import Loopback, json_reply
+from tests.providers.loopback import Loopback, Reply, json_reply
 from tests.providers.openai.test_model import plain
 
 
@@ -35,5 +35,19 @@ def test_a_server_without_tools_is_asked_for_text_that_follows_the_schema() -> N
             assert result.output == City(name='Rome')
             assert 'tools' not in server.requests[0].json
             assert server.requests[0].json['response_format']['type'] == 'json_schema'
+
+    asyncio.run(main())
+
+
+def test_a_file_in_a_local_network_is_fetched_for_the_server() -> None:
+    async def main() -> None:
+        picture = Reply([b'picture'], 200, {'content-type': 'image/png'}, framing='length')
+        async with Loopback([picture]) as files, Loopback([json_reply(plain({'content': 'a cat'}))]) as server:
+            model = OpenAIModel('gpt-5', base_url=server.url, api_key='key')
+            far = FilePart.from_url('https://example.com/a.png')
+            near = FilePart.from_url(files.url + '/a.png', allow_local=True)
+            await Agent(model).run(['What is this?', far, near])
+            sent = [p['image_url']['url'] for p in server.requests[0].json['messages'][0]['content'][1:]]
+            assert sent == ['https://example.com/a.png', 'data:image/png;base64,cGljdHVyZQ==']
 
     asyncio.run(main())

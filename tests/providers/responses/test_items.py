@@ -27,6 +27,7 @@ from agent_graph.messages import (
 )
 from agent_graph.model import ModelSettings, ToolDefinition
 from agent_graph_providers.responses import messages_from_responses
+from agent_graph_providers.responses.items import Form, message_items
 from tests.providers.loopback import Reply, in_thread
 from tests.providers.responses.made import TOOL, answer, call, message, reasoning, response, sent
 
@@ -413,6 +414,17 @@ UNREADABLE: list[Any] = [
     [{'role': 'user', 'content': [{'type': 'input_image'}]}],
     [{'role': 'user', 'content': [{'type': 'input_audio', 'input_audio': {}}]}],
 ]
+
+
+def test_a_type_that_need_not_be_said_may_be_null() -> None:
+    said = {'role': 'user', 'content': 'hi'}
+    reference = {'id': 'msg_1', 'type': 'item_reference'}
+    wanted = messages_from_responses({'input': [reference, {'type': 'message', **said}]})
+    assert messages_from_responses({'input': [{'id': 'msg_1', 'type': None}, {'type': None, **said}]})[-1] == wanted[-1]
+    (kept, _) = messages_from_responses({'input': [{'id': 'msg_1'}, said]})
+    assert isinstance(kept, AssistantMessage)
+    assert [getattr(p, 'tool_name', '') for p in kept.parts] == ['item_reference']
+    assert message_items(kept, {}, Form()) == [reference]
 
 
 @pytest.mark.parametrize('given', UNREADABLE)
