@@ -90,7 +90,8 @@ class RetryingModel(WrapperModel):
         self._clock = clock
 
     def _is_worth_it(self, error: Exception) -> bool:
-        return isinstance(error, self._on) if isinstance(self._on, type | tuple) else bool(self._on(error))
+        on: Any = self._on
+        return isinstance(error, on) if isinstance(on, type | tuple) else bool(on(error))
 
     def __repr__(self) -> str:
         return f'RetryingModel({self._wrapped!r}, tries={self._tries}, seconds={self._seconds})'
