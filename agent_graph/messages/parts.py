@@ -187,8 +187,8 @@ class FilePart:
         given: Any = data
         if not isinstance(given, bytes | bytearray | memoryview):
             raise MessageError(f'the data of a file are {type(data).__name__}, not bytes; encode a text first')
-        if not data or not media_type:
-            raise MessageError(f'a file of {len(data)} bytes and the type {media_type!r} cannot be sent; give both')
+        if not media_type:
+            raise MessageError(f"the media type of a file is {media_type!r}; pass one such as 'image/png'")
         data = bytes(data)  # a copy of what may change
         return cls(media_type, data=data, name=name)
 
