@@ -28,14 +28,13 @@ _OPTIONS = ('citations', 'context', 'transformations')
 
 
 def needs_bytes(file: FilePart) -> bool:
-    """Anthropic cannot fetch this address: it goes to `https:` only, to no private network, for images and PDFs."""
+    """Anthropic cannot fetch this address: it goes to `https:` only, for images and PDFs."""
     url = file.url
     if url is None or url[:5].lower() == 'data:':
         return False
     if _is_text(file.media_type):
         return True
-    local = (file.provider_details or {}).get('allow_local') is True
-    return (local or url[:6].lower() != 'https:') and _kind(file) is not None
+    return url[:6].lower() != 'https:' and _kind(file) is not None
 
 
 def block_of_file(file: FilePart) -> dict[str, Any]:

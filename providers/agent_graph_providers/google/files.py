@@ -50,8 +50,7 @@ def fetchable(file: FilePart, family: Family) -> bool:
         return True
     if not family.fetches:
         return False
-    local = (file.provider_details or {}).get('allow_local') is True
-    return url.scheme == 'https' and not local and file.media_type.startswith(_FETCHED)
+    return url.scheme == 'https' and file.media_type.startswith(_FETCHED)
 
 
 def _is_data(url: str) -> bool:

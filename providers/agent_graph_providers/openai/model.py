@@ -12,6 +12,7 @@ from agent_graph.capabilities import Capabilities
 from agent_graph.errors import ConfigError
 from agent_graph.messages import FilePart, Message
 from agent_graph.model import ModelSettings, RequestInfo, ResponseBuilder
+from agent_graph.settings import check_settings
 from agent_graph_providers.openai.answer import Answer
 from agent_graph_providers.openai.families import capabilities_for
 from agent_graph_providers.openai.mapping import form_of, request_body, tool_form
@@ -65,6 +66,7 @@ class OpenAIModel:
         capabilities: Capabilities | None = None,
     ) -> None:
         server = _row(server) if isinstance(server, str) else server
+        check_settings(settings or {})
         self._server = server
         self._access = Access(
             name,

@@ -133,8 +133,7 @@ class _Protocol:
     def wants_bytes(self, file: FilePart) -> bool:
         if file.url is None or file.url.startswith('data:'):
             return False
-        local = (file.provider_details or {}).get('allow_local') is True
-        return local or not self._server.fetches or file.media_type.startswith('audio/')
+        return not self._server.fetches or file.media_type.startswith('audio/')
 
     def request(self, question: Question) -> Sent:
         return Sent(_PATH, request_body(self._server, question, encrypted=self._encrypted))

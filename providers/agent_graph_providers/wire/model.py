@@ -13,6 +13,7 @@ from agent_graph.capabilities import Capabilities
 from agent_graph.errors import ConfigError
 from agent_graph.messages import FilePart, Message
 from agent_graph.model import ModelSettings, RequestInfo, ResponseBuilder, ToolDefinition
+from agent_graph.settings import check_settings
 from agent_graph_providers.wire.access import Access, Hidden, Site, own_settings
 from agent_graph_providers.wire.asking import ask
 from agent_graph_providers.wire.clients import Clients
@@ -86,7 +87,10 @@ class Wire(Protocol[A]):
         ...
 
     def wants_bytes(self, file: FilePart) -> bool:
-        """The provider cannot fetch this address itself: its bytes are fetched (guarded) and sent."""
+        """The provider cannot fetch this address itself: its bytes are fetched (guarded) and sent.
+
+        Not asked about addresses said to be in a local network (`allow_local`): no provider can fetch those.
+        """
         ...
 
     def request(self, question: Question) -> Sent:
@@ -131,6 +135,7 @@ class HttpModel:
         capabilities: Capabilities | None = None,
         fetcher: Fetcher | None = None,
     ) -> None:
+        check_settings(settings or {})
         if not name:
             raise ConfigError(f'"{site.name}:" names no model; write the model after the colon: "{site.name}:..."')
         self._access = Access(

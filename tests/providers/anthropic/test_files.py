@@ -101,7 +101,6 @@ class TestFiles:
         [
             (FilePart.from_url('https://a.test/x.png'), False),
             (FilePart.from_url('http://a.test/x.png'), True),
-            (FilePart.from_url('https://a.test/x.png', allow_local=True), True),
             (FilePart.from_url('https://a.test/x.txt'), True),
             (FilePart.from_url('https://a.test/x.mp3'), False),
             (FilePart('image/png', url='data:image/png;base64,eA=='), False),

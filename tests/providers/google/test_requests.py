@@ -291,7 +291,6 @@ class TestFiles:
             (G25, FilePart('image/png', url='https://h.test/a.png'), False),
             (G25, FilePart('audio/mpeg', url='https://h.test/a.mp3'), True),
             (G25, FilePart('image/png', url='http://h.test/a.png'), True),
-            (G25, FilePart.from_url('https://h.test/a.png', allow_local=True), True),
             (G2, FilePart('image/png', url='https://h.test/a.png'), True),
             (G2, FilePart('video/mp4', url='https://www.youtube.com/watch?v=x'), False),
             (G25, FilePart('image/png', url='data:image/png;base64,AP8='), False),

@@ -22,7 +22,14 @@ from agent_graph.errors import (
 )
 from agent_graph.messages import AssistantMessage, FilePart, Message, TextPart, UserMessage
 from agent_graph.model import ModelSettings, RequestInfo, ResponseBuilder
+from agent_graph_providers.anthropic import AnthropicModel
+from agent_graph_providers.bedrock import BedrockModel
+from agent_graph_providers.cohere import CohereModel
 from agent_graph_providers.fetch import Fetcher
+from agent_graph_providers.google import GoogleModel
+from agent_graph_providers.ollama import OllamaModel
+from agent_graph_providers.openai import OpenAIModel
+from agent_graph_providers.responses import ResponsesModel
 from tests.providers.loopback import Loopback, Reply, json_reply, sse_reply
 from tests.providers.wire.toy import toy
 
@@ -217,3 +224,25 @@ async def test_bytes_of_an_address_are_fetched_once_a_run() -> None:
         await ask(model, messages=messages, info=info)
     assert [r.json['messages'][0]['files'] for r in server.requests] == [['words'], ['words']]
     assert len(files.requests) == 1
+
+
+async def test_a_model_checks_its_own_settings() -> None:
+    wrong: Any = {'timeout': '5'}
+    with pytest.raises(ConfigError, match="the model setting 'timeout' is '5'"):
+        toy(settings=wrong)
+    with pytest.raises(ConfigError, match="the model setting 'timeout' is '5'"):
+        OpenAIModel('m', settings=wrong)
+
+
+@pytest.mark.parametrize('make', [AnthropicModel, GoogleModel, ResponsesModel, CohereModel, OllamaModel, BedrockModel])
+async def test_an_address_in_a_local_network_is_fetched_for_every_provider(make: Any) -> None:
+    """Also by those that fetch addresses themselves: they could not reach it."""
+    picture = Reply([b'\x89PNG\r\n\x1a\n'], 200, {'content-type': 'image/png'}, framing='length')
+    async with Loopback([picture]) as files, Loopback([json_reply({'message': 'seen'}, status=418)]) as server:
+        address = files.url + '/a.png'
+        near = FilePart.from_url(address, allow_local=True)
+        with pytest.raises(ModelHTTPError):
+            await ask(make('m', base_url=server.url, api_key=KEY), messages=[UserMessage(['What?', near])])
+    assert len(files.requests) == 1
+    body = server.requests[0].body
+    assert b'iVBORw0KGgo' in body and address.encode() not in body
