@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import cProfile
-import pstats
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from agent_graph.messages import AssistantMessage, Message, TextPart, ToolCallPa
 from agent_graph.model import RequestInfo, ResponseBuilder, ToolDefinition
 from agent_graph_providers.google import GoogleModel
 from agent_graph_providers.wire.http import Http
+from tests.providers.cost import calls_per_chunk, counts
 from tests.providers.google.kit import KEY, answer, call, model
 from tests.providers.google.test_answers import BEGIN, END, partial, pieces
 from tests.providers.loopback import Loopback, Reply, event, in_thread, json_reply, sse_reply
@@ -268,46 +268,16 @@ def test_the_history_is_the_same_whoever_watches() -> None:
     assert isinstance(parts(plainly[1])[0][2], ToolCallPart)
 
 
-def counts(profile: cProfile.Profile) -> list[tuple[str, int]]:
-    """(function, number of calls) of everything that was called."""
-    stats: Any = pstats.Stats(profile)
-    entries: dict[tuple[str, int, str], tuple[int, ...]] = stats.stats
-    return [(name, entry[1]) for (_, _, name), entry in entries.items()]
-
-
-def chunks(count: int) -> Reply:
-    """A whole HTTP response of `count` events, each in a chunk of its own, sent at once."""
+def chunks(count: int) -> list[bytes]:
+    """A stream of `count` pieces of text."""
     events = [event(answer({'text': f'tok{i} '}, finish=None)) for i in range(count)]
     events.append(event(answer()))
-    head = (
-        b'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n'
-    )
-    return Reply([head + b''.join(b'%x\r\n%s\r\n' % (len(e), e) for e in events) + b'0\r\n\r\n'], framing='raw')
+    return events
 
 
 def test_calls_per_streamed_chunk() -> None:
     """Exact Python and C calls, engine and HTTP client included."""
-
-    def cost(count: int) -> int:
-        async def main(url: str) -> int:
-            agent = Agent(GoogleModel('m', base_url=url, api_key=KEY))
-
-            async def once() -> int:
-                async with agent.run_stream('go') as stream:
-                    return len([t async for t in stream.text(delta=True)])
-
-            await once()
-            profile = cProfile.Profile()
-            profile.enable()
-            seen = await once()
-            profile.disable()
-            assert seen == count
-            return sum(calls for _, calls in counts(profile))
-
-        with in_thread([chunks(count)]) as server:
-            return asyncio.run(main(server.url))
-
-    assert (cost(600) - cost(100)) / 500 <= 200  # the bound is 350
+    assert calls_per_chunk(lambda url: GoogleModel('m', base_url=url, api_key=KEY), chunks) <= 200  # the bound is 350
 
 
 def test_a_run_maps_each_message_once() -> None:

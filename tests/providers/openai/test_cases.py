@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import cProfile
-import pstats
 from typing import Any
 
 import pytest
@@ -13,7 +12,8 @@ from agent_graph import Agent
 from agent_graph.errors import ContentFiltered, ModelHTTPError, ModelProtocolError, UnexpectedModelBehavior
 from agent_graph.messages import AssistantMessage, ToolCallPart, is_valid
 from agent_graph_providers.openai import OpenAIModel
-from tests.providers.loopback import Loopback, Reply, event, in_thread, json_reply, sse_reply
+from tests.providers.cost import calls_per_chunk, counts
+from tests.providers.loopback import Loopback, event, in_thread, json_reply, sse_reply
 from tests.providers.openai.test_model import KEY, called, piece, plain
 from tests.providers.openai.test_pieces import TWO
 
@@ -236,45 +236,16 @@ def test_one_agent_run_sync_and_streamed_by_turns() -> None:
             assert asyncio.run(noted.run(streamed=True)).output == 'done'
 
 
-def counts(profile: cProfile.Profile) -> list[tuple[str, int]]:
-    """(function, number of calls) of everything that was called."""
-    stats: Any = pstats.Stats(profile)
-    entries: dict[tuple[str, int, str], tuple[int, ...]] = stats.stats
-    return [(name, entry[1]) for (_, _, name), entry in entries.items()]
-
-
-def chunks(count: int) -> Reply:
-    """A whole HTTP response of `count` events, each in a chunk of its own, sent at once."""
+def chunks(count: int) -> list[bytes]:
+    """A stream of `count` pieces of text."""
     events = [event(piece({'content': f'tok{i} '})) for i in range(count)]
     events += [event(piece(finish='stop')), event('[DONE]')]
-    head = b'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n'
-    head += b'connection: close\r\n\r\n'  # as the server does: a client must not try it again
-    return Reply([head + b''.join(b'%x\r\n%s\r\n' % (len(e), e) for e in events) + b'0\r\n\r\n'], framing='raw')
+    return events
 
 
 def test_calls_per_streamed_chunk() -> None:
     """Exact Python and C calls, engine and HTTP client included."""
-
-    def cost(count: int) -> int:
-        async def main(url: str) -> int:
-            agent = Agent(OpenAIModel('m', base_url=url, api_key=KEY))
-
-            async def once() -> int:
-                async with agent.run_stream('go') as stream:
-                    return len([t async for t in stream.text(delta=True)])
-
-            await once()
-            profile = cProfile.Profile()
-            profile.enable()
-            seen = await once()
-            profile.disable()
-            assert seen == count
-            return sum(calls for _, calls in counts(profile))
-
-        with in_thread([chunks(count)]) as server:
-            return asyncio.run(main(server.url))
-
-    assert (cost(600) - cost(100)) / 500 <= 200  # the bound is 350
+    assert calls_per_chunk(lambda url: OpenAIModel('m', base_url=url, api_key=KEY), chunks) <= 200  # the bound is 350
 
 
 def test_a_run_maps_each_message_once() -> None:

@@ -14,6 +14,7 @@ from agent_graph.errors import ContentFiltered, ModelHTTPError, ModelProtocolErr
 from agent_graph.messages import AssistantMessage, TextPart, UserMessage, dump_json, is_valid
 from agent_graph.model import RequestInfo, ResponseBuilder
 from agent_graph_providers.responses import ResponsesModel
+from tests.providers.cost import calls_per_chunk, counts
 from tests.providers.loopback import Loopback, Reply, event, in_thread, json_reply, sse_reply
 from tests.providers.responses.made import KEY, TOOL, call, event_stream, events_of, message, reasoning, response
 
@@ -268,44 +269,16 @@ def test_the_key_is_nowhere() -> None:
 # Cost
 
 
-def counts(profile: cProfile.Profile) -> list[tuple[str, int]]:
-    """(function, number of calls) of everything that was called."""
-    stats: Any = pstats.Stats(profile)
-    entries: dict[tuple[str, int, str], tuple[int, ...]] = stats.stats
-    return [(name, entry[1]) for (_, _, name), entry in entries.items()]
-
-
-def chunks(count: int) -> Reply:
-    """A whole HTTP response of `count` pieces of text, each in a chunk of its own, sent at once."""
-    events = [event(e) for e in events_of(response([message('tok ' * count)]), size=4)]
-    head = b'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n'
-    head += b'connection: close\r\n\r\n'  # as the server does: a client must not try it again
-    return Reply([head + b''.join(b'%x\r\n%s\r\n' % (len(e), e) for e in events) + b'0\r\n\r\n'], framing='raw')
+def chunks(count: int) -> list[bytes]:
+    """A stream of `count` pieces of text."""
+    return [event(e) for e in events_of(response([message('tok ' * count)]), size=4)]
 
 
 def test_calls_per_streamed_chunk() -> None:
     """Exact Python and C calls, engine and HTTP client included."""
-
-    def cost(count: int) -> int:
-        async def main(url: str) -> int:
-            agent = Agent(ResponsesModel('m', base_url=url, api_key=KEY))
-
-            async def once() -> int:
-                async with agent.run_stream('go') as stream:
-                    return len([t async for t in stream.text(delta=True)])
-
-            await once()
-            profile = cProfile.Profile()
-            profile.enable()
-            seen = await once()
-            profile.disable()
-            assert seen == count
-            return sum(calls for _, calls in counts(profile))
-
-        with in_thread([chunks(count)]) as server:
-            return asyncio.run(main(server.url))
-
-    assert (cost(600) - cost(100)) / 500 <= 200  # the bound is 350
+    assert (
+        calls_per_chunk(lambda url: ResponsesModel('m', base_url=url, api_key=KEY), chunks) <= 200
+    )  # the bound is 350
 
 
 def test_calls_per_request() -> None:
