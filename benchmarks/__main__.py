@@ -20,7 +20,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.gates import BURST_LIMIT, GATES
-from benchmarks.journals import FROM_RECORDS, ROWS_READY
+from benchmarks.journals import BY_HAND
 from benchmarks.processes import ROOT, Engine, cold_import, environment, running_engines, running_server
 from benchmarks.rows import BURST, IDEAL_SECONDS, ROWS
 from benchmarks.table import table
@@ -148,9 +148,8 @@ def journals(bench: Bench) -> None:
     title = f'{BURST:,} runs of 1 tool at once, journaled'
     bench.show(f'{title}, wall ms', list(best), [(f'in {bench.disk}', best)])
     spent = {'the runs': best['sqlite'], 'what it adds to runs in memory': best['sqlite'] - best['memory']}
-    hand = [ROWS_READY, FROM_RECORDS]
-    lines: Lines = [(what, {by: took / best[by] for by in hand}) for what, took in spent.items()]
-    bench.show(f'{title} by sqlite, in times of the same records', hand, lines)
+    lines: Lines = [(what, {by: took / best[by] for by in BY_HAND}) for what, took in spent.items()]
+    bench.show(f'{title} by sqlite, in times of the same records', list(BY_HAND), lines)
 
 
 def wires(bench: Bench) -> None:
