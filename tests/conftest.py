@@ -20,6 +20,11 @@ settings.register_profile('ci', settings.get_profile('local'), derandomize=True,
 settings.load_profile('ci' if os.environ.get('CI') else 'local')
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Bytes are named by their length: packed ones hold the time, and the workers of one run must agree on the names."""
+    return f'{len(val)} bytes' if isinstance(val, bytes) else None
+
+
 @pytest.fixture
 def anyio_backend() -> str:
     """For tests marked `anyio`: plain asyncio, the one the engine runs on."""

@@ -129,10 +129,10 @@ def judge_address(address: IPAddress) -> Verdict:
             return verdict
     if any(address in network for network in _IS_V4):
         return _look_up(IPv4Address(int(address) & 0xFFFFFFFF))
-    if address not in _GLOBAL_V6 or not address.is_global:
-        return _RESERVED
     inside = _embedded(address)
-    return _PUBLIC if inside is None else _look_up(inside)
+    if inside is not None:  # before the next question: Python's versions answer it differently for 6to4
+        return _look_up(inside)
+    return _PUBLIC if address in _GLOBAL_V6 and address.is_global else _RESERVED
 
 
 def judge_name(name: str) -> Verdict:
@@ -157,10 +157,10 @@ def _look_up(address: IPv4Address) -> Verdict:
 
 
 def _embedded(address: IPv6Address) -> IPv4Address | None:
-    """The IPv4 address that a global IPv6 address leads to, for the forms that tunnel."""
+    """The IPv4 address that an IPv6 address leads to, for the forms that tunnel and can be reached from anywhere."""
     bits = int(address)
     if address in _6TO4:
         return IPv4Address((bits >> 80) & 0xFFFFFFFF)
-    if (bits >> 32) & 0xFFFFFFFF in _ISATAP:
+    if address in _GLOBAL_V6 and address.is_global and (bits >> 32) & 0xFFFFFFFF in _ISATAP:
         return IPv4Address(bits & 0xFFFFFFFF)
     return None

@@ -394,6 +394,10 @@ def test_no_more_is_public_than_python_says(address: IPv4Address) -> None:
 
 @given(st.integers(0, 2**128 - 1).map(IPv6Address))
 def test_no_more_ipv6_is_public_than_python_says(address: IPv6Address) -> None:
+    if int(address) >> 112 == 0x2002:  # Python 3.13 calls none of 6to4 global; the one it leads to counts
+        address = IPv6Address(f'::ffff:{address.sixtofour}')
+        assert judge_address(address).reach != 'public' or address.ipv4_mapped.is_global
+        return
     assert judge_address(address).reach != 'public' or (address.is_global and not address.is_multicast)
 
 
