@@ -147,7 +147,7 @@ class RunResult(Generic[Output]):
     @property
     def cost(self) -> Decimal | None:
         """The price in USD; `None` when the price of some response is unknown."""
-        return cost_of(self.state.spends)
+        return cost_of(self.state.all_spends)
 
     @property
     def error(self) -> str | None:
@@ -214,7 +214,7 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
         """
         result = self.result
         if result is None:  # drained
-            return RunResult(cast('Output', None), self.ctx.state, 'paused', ())
+            return RunResult(cast('Output', None), self.ctx.state, 'paused', self.ctx.state.waiting)
         deps = self.ctx.deps
         if result.status == 'paused' and deps.around is not None:
             owner = cast('Handles', deps.around.owner)
@@ -338,7 +338,7 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
             raise self._refusal(self.next_node)
         state = self.ctx.state
         # The newest entry says how a run stands: one that waits goes on waiting.
-        still = Paused(state.waiting, state.inside) if state.paused else None
+        still = Paused(state.waiting, state.inside, state.inside_spends) if state.paused else None
         await self.ctx.deps.effects.record(Enqueued(clean_data(made)), still)
 
     async def _end(self, end: End[FinalResult]) -> AgentNode | End[FinalResult]:

@@ -1,13 +1,13 @@
-"""Are these model settings of the kinds they have to be? Asked before a run begins."""
+"""Are these model settings of the kinds they have to be, and does the model know them? Kinds are asked before a run begins."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, cast
 
 from agent_graph.errors import ConfigError
 
-__all__ = ['check_settings']
+__all__ = ['SETTINGS', 'check_names', 'check_settings', 'nearest']
 
 
 def _number(value: Any) -> bool:
@@ -71,12 +71,55 @@ _RULES: Mapping[str, _Rule] = {
 }
 
 
-def check_settings(settings: Mapping[str, Any]) -> None:
+SETTINGS = frozenset({*_RULES, 'tool_choice'})
+"""The names of all settings there are: the keys of `ModelSettings`."""
+
+
+def check_settings(settings: Any) -> None:
     """Raises `ConfigError` naming the setting whose value is of the wrong kind; `None` stands for not set.
 
     Keys without a rule are left to the model: it knows what it takes.
     """
-    for name, value in settings.items():
+    if not isinstance(settings, Mapping):
+        raise ConfigError(f"the model settings are {settings!r}; pass a dict such as {{'temperature': 0.5}}, or None")
+    for name, value in cast('Mapping[str, Any]', settings).items():
         rule = _RULES.get(name)
         if rule is not None and value is not None and not rule[1](value):
             raise ConfigError(f'the model setting {name!r} is {value!r}; pass {rule[0]}')
+
+
+def check_names(
+    settings: Mapping[str, Any],
+    who: str,
+    *taken: Collection[str],
+    instead: Mapping[str, str] | None = None,
+    remedy: str = 'use extra_body for other fields',
+) -> None:
+    """Raises `ConfigError` for a setting that does not exist, or that `who` cannot follow and that asks for something.
+
+    `taken` are the names `who` takes. `instead` says of some others what to do; `remedy` is what to do about the rest.
+    """
+    for name, value in settings.items():
+        if any(name in names for names in taken):
+            continue
+        if name not in SETTINGS:
+            known = sorted(set[str]().union(*taken))
+            raise ConfigError(
+                f'there is no model setting {name!r}{nearest(name, known)}; {who} takes {known!r}; {remedy}'
+            )
+        if not _is_unset(value):
+            do = (instead or {}).get(name, f'leave it out, or {remedy}')
+            raise ConfigError(f'{who} has no model setting {name!r} ({value!r} was set); {do}')
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """` (did you mean 'max_tokens'?)` for what is nearly one of the `known` names, else nothing."""
+    from difflib import get_close_matches  # not before there is an error
+
+    near = get_close_matches(name.lower(), known, n=1)
+    return f' (did you mean {near[0]!r}?)' if near else ''
+
+
+def _is_unset(value: Any) -> bool:
+    """It asks for nothing: the default of whatever setting it is."""
+    return value is None or value is False or (isinstance(value, str | list | tuple | dict) and not value)

@@ -71,12 +71,24 @@ def json_form(value: object) -> Any:
 
 
 def clean_plain(value: object) -> object:
-    """Strings, and dicts, lists and tuples of them, put through `clean_text`; anything else as it is."""
-    """Without recursion: data nested too deeply for the native code comes here too."""
+    """Strings, and dicts, lists and tuples of them, put through `clean_text`; anything else as it is.
+
+    Raises `ValueError` for data that contains itself.
+    """
+    # Without recursion: data nested too deeply for the native code comes here too.
     holder: list[object] = [None]
     todo: list[tuple[object, Any, Any]] = [(value, holder, 0)]
+    around: set[int] = set()
     while todo:
         item, container, key = todo.pop()
+        if container is None:  # everything in this one has been done
+            around.discard(key)
+            continue
+        if isinstance(item, (dict, list, tuple)):
+            if id(cast('object', item)) in around:
+                raise ValueError('it contains itself')
+            around.add(id(cast('object', item)))
+            todo.append((item, None, id(cast('object', item))))
         if isinstance(item, dict):
             copied = {_clean_key(name): inner for name, inner in cast('dict[object, object]', item).items()}
             todo.extend((inner, copied, name) for name, inner in copied.items())

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from agent_graph.errors import ConfigError
 
 if TYPE_CHECKING:
     from decimal import Decimal
 
-__all__ = ['NO_USAGE', 'Spend', 'Usage', 'UsageLimits', 'cost_of']
+__all__ = ['NO_USAGE', 'Spend', 'Usage', 'UsageLimits', 'Used', 'cost_of']
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,19 @@ NO_USAGE = Usage()
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """One response's usage and who served it: what a price is looked up by."""
+    """One response's usage and who served it: what a price is looked up by.
+
+    `others` are parts of that usage which other models used, in tries that failed.
+    """
 
     provider: str
     model: str
     usage: Usage
+    others: tuple[Spend, ...] = ()
+
+
+Used: TypeAlias = tuple[Usage, tuple[Spend, ...]]
+"""What some runs used together, and response by response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +105,10 @@ class UsageLimits:
             raise ConfigError(f"on_limit={self.on_limit!r} is unknown; use 'raise' or 'final_answer'")
 
 
+_FOR_AN_HOUR = ('ephemeral_1h_input_tokens', 'cache_write_1h')
+"""Where `details` count the tokens written to a cache for an hour, which cost more: Anthropic's name, and Bedrock's."""
+
+
 def cost_of(spends: Iterable[Spend]) -> Decimal | None:
     """The price of these responses in USD from genai-prices' offline data; `None` if any price is unknown.
 
@@ -105,12 +117,30 @@ def cost_of(spends: Iterable[Spend]) -> Decimal | None:
     from decimal import Decimal
 
     total = Decimal(0)
-    for spend in spends:
-        price = _price(spend)
+    for part in (part for spend in spends for part in _parts(spend)):
+        price = _price(part)
         if price is None:
             return None
         total += price
     return total
+
+
+def _parts(spend: Spend) -> Iterable[Spend]:
+    """What each model used by itself."""
+    if not spend.others:
+        return (spend,)
+    usage = spend.usage
+    for other in spend.others:
+        usage = _without(usage, other.usage)
+    return (Spend(spend.provider, spend.model, usage), *spend.others)
+
+
+def _without(usage: Usage, part: Usage) -> Usage:
+    counts = {
+        f.name: max(getattr(usage, f.name) - getattr(part, f.name), 0) for f in fields(usage) if f.name != 'details'
+    }
+    details = {name: max(count - part.details.get(name, 0), 0) for name, count in usage.details.items()}
+    return Usage(**counts, details=details)
 
 
 def _price(spend: Spend) -> Decimal | None:
@@ -120,6 +150,7 @@ def _price(spend: Spend) -> Decimal | None:
     import genai_prices
 
     usage = spend.usage
+    written = min(max(map(usage.details.get, _FOR_AN_HOUR, (0, 0))), usage.cache_write_tokens)
     billed = usage.details.get('billed_input_tokens')  # a provider that counts more than it bills says both
     try:
         return genai_prices.calc_price(
@@ -128,6 +159,7 @@ def _price(spend: Spend) -> Decimal | None:
                 output_tokens=usage.details.get('billed_output_tokens', usage.output_tokens),
                 cache_read_tokens=(usage.cache_read_tokens if billed is None else 0) or None,
                 cache_write_tokens=usage.cache_write_tokens or None,
+                cache_write_1h_tokens=written or None,
             ),
             spend.model,
             provider_id=spend.provider,

@@ -253,6 +253,8 @@ async def _inside(handles: Handles, ctx: GraphContext[Any, Any], run: GraphRun[A
     """Run one node, in a task of its own: agents started in it belong to the node."""
     handles.attempts.pop(ctx.scope, None)
     handles.inside = inside = ActiveCall(handles, ctx.scope, None)
+    if ctx.scope in handles.left:
+        inside.take_up(handles.left.pop(ctx.scope))
     active_call.set(inside)
     try:
         await run.next()

@@ -12,7 +12,7 @@ from typing import TextIO
 from agent_graph.cli.exits import CommandError
 from agent_graph.cli.terminal import Terminal, printable
 
-__all__ = ['Dialog', 'LineReader', 'open_dialog', 'read_input']
+__all__ = ['Dialog', 'LineReader', 'open_dialog', 'read_input', 'read_prompt']
 
 
 class LineReader:
@@ -127,3 +127,12 @@ def read_input(what: str) -> str:
         ) from error
     except OSError as error:
         raise CommandError(f'standard input, which is to be {what}, cannot be read: {error}') from error
+
+
+def read_prompt(given: str) -> str:
+    """The prompt that was typed, `-` for all of standard input; raises `CommandError` if it is empty."""
+    text = read_input('the prompt') if given == '-' else given
+    if not text:
+        where = 'standard input, which is to be the prompt, is empty' if given == '-' else 'the prompt is empty'
+        raise CommandError(f'{where}; say what to ask')
+    return text

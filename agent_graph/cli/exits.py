@@ -8,7 +8,7 @@ from enum import IntEnum
 from agent_graph.errors import AnswerError, ConfigError
 from agent_graph.journal.entries import CallStarted, Entered, Record, RunStatus
 
-__all__ = ['CommandError', 'Exit', 'exit_of', 'one_line']
+__all__ = ['CommandError', 'Exit', 'exit_of', 'file_problem', 'one_line']
 
 
 class Exit(IntEnum):
@@ -62,3 +62,8 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, ConfigError | AnswerError):
         return text  # says what is wrong and what to do; the type adds nothing
     return f'{type(error).__name__}: {text}' if text else type(error).__name__
+
+
+def file_problem(error: Exception) -> str:
+    """Why a file that has been named already cannot be used, without its name once more."""
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)

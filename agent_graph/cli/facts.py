@@ -25,6 +25,7 @@ __all__ = [
     'cost_fact',
     'counted',
     'how_to_answer',
+    'model_fact',
     'model_names',
     'output_text',
     'time_text',
@@ -98,15 +99,34 @@ def usage_fact(walk: Walk) -> str:
 
 def cost_fact(walk: Walk) -> str:
     """The price, or why there is none."""
-    if all(step.reply is None for step in walk.steps):
-        return 'unknown (no model answered)'
+    if not _who_answered(walk):
+        return f'unknown ({model_fact(walk)})' if not walk.of_graph or walk.usage.requests else 'none'
     return cost_text(walk.cost) or 'unknown (no price is known for this model)'
 
 
+def model_fact(walk: Walk) -> str:
+    """Which models answered, or why there are none."""
+    if names := _who_answered(walk):
+        return ', '.join(names)
+    if not walk.of_graph:
+        return 'no model answered'
+    # What agents in a node used is recorded when the node is left.
+    return 'those of the agents in its node' if walk.usage.requests else 'none, it is a graph without agents so far'
+
+
 def model_names(records: Sequence[Record]) -> list[str]:
-    """Who answered, as `provider:model`, each once."""
-    replies = [step.reply for step in read(records).steps if step.reply is not None]
-    return list(dict.fromkeys(f'{r.provider_name or "?"}:{r.model_name or "?"}' for r in replies))
+    """Who answered, as `provider:model`, each once; in a graph's nodes too."""
+    return _who_answered(read(records))
+
+
+def _who_answered(walk: Walk) -> list[str]:
+    who: dict[str, None] = {}
+    for step in walk.steps:
+        if step.reply is not None:
+            who[f'{step.reply.provider_name or "?"}:{step.reply.model_name or "?"}'] = None
+        for spend in step.spends:
+            who[f'{spend.provider or "?"}:{spend.model or "?"}'] = None
+    return list(who)
 
 
 def output_text(output: Any) -> str:

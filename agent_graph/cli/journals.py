@@ -24,7 +24,9 @@ __all__ = [
     'JournalOption',
     'JsonOption',
     'RunArgument',
+    'check_new_id',
     'check_there',
+    'elsewhere',
     'find_run',
     'journal_for',
     'with_journal',
@@ -87,9 +89,55 @@ def with_journal(path: Path | None, work: Callable[[SQLiteJournal], Awaitable[T]
 def check_there(file: Path | str) -> None:
     """Looking at a journal must not make one."""
     if not Path(file).exists():
+        found = _others(file)
+        hint = f'{_named(found)}: ' if found else ''
         raise CommandError(
-            f'there is no journal {str(file)!r}; pass --journal PATH, or set {JOURNAL_VARIABLE}, to say where the runs are'
+            f'there is no journal {str(file)!r}; {hint}pass --journal {found[0] if len(found) == 1 else "PATH"}, or set '
+            f'{JOURNAL_VARIABLE}, to say where the runs are'
         )
+
+
+def check_new_id(given: str | None) -> None:
+    """An id for a new run is not empty, as it is where a script has forgotten to set it."""
+    if given is not None and not given.strip():
+        raise CommandError(f'--as {given!r} is no id; leave it out, or name the run')
+
+
+def _others(file: Path | str) -> list[str]:
+    """Other journals in the folder a journal is looked for in, as they may be passed to --journal."""
+    folder = Path(file).parent
+    try:
+        found = sorted(one for one in folder.glob('*.db') if one.name != Path(file).name and _is_journal(one))
+    except OSError:
+        return []
+    return [str(one) for one in found]
+
+
+def elsewhere(file: Path | str) -> str:
+    """Where runs that are not in this journal may be, as the rest of a sentence; empty if there is no other."""
+    found = _others(file)
+    return f'; {_named(found)}, see --journal' if found else ''
+
+
+def _named(found: Sequence[str]) -> str:
+    return f'there {"is" if len(found) == 1 else "are"} {_listed(found[:3], len(found))}'
+
+
+_SQLITE = b'SQLite format 3\x00'
+_OURS = 0x61676A6C
+"""The application id of a journal, bytes 68 to 71 of its file; until its log is moved there, it stands in that."""
+
+
+def _is_journal(file: Path) -> bool:
+    try:
+        if not file.is_file():
+            return False
+        with file.open('rb') as opened:
+            head = opened.read(72)
+    except OSError:
+        return False
+    number = int.from_bytes(head[68:72], 'big')
+    return head.startswith(_SQLITE) and (number == _OURS or (not number and Path(f'{file}-wal').exists()))
 
 
 async def find_run(journal: Journal, given: str) -> RunInfo:
@@ -109,12 +157,18 @@ async def find_run(journal: Journal, given: str) -> RunInfo:
         raise CommandError(
             f'{given!r} begins {len(outermost)} run ids: {_listed(some, len(outermost))}; give more of it'
         )
-    raise CommandError(f'there is no run {given!r} in this journal; {_nearest(given, runs)}')
+    raise _no_run(journal, given, runs)
 
 
-def _nearest(given: str, runs: Sequence[RunInfo]) -> str:
+def _no_run(journal: Journal, given: str, runs: Sequence[RunInfo]) -> CommandError:
+    file = os.path.relpath(journal.path) if isinstance(journal, SQLiteJournal) else ''
+    where, more = (f'journal {file!r}', elsewhere(file)) if file else ('this journal', '')
+    return CommandError(f'there is no run {given!r} in {where}; {_nearest(given, runs, more)}')
+
+
+def _nearest(given: str, runs: Sequence[RunInfo], more: str) -> str:
     if not runs:
-        return 'it holds no runs'
+        return f'it holds no runs{more}'
     whole = [run.run_id for run in runs[:_NEAR]]
     heads: dict[str, str] = {}  # what was typed may be the beginning of an id, with a slip in it
     for run_id in whole:
@@ -122,9 +176,9 @@ def _nearest(given: str, runs: Sequence[RunInfo]) -> str:
     near = get_close_matches(given, whole, 3) or [heads[head] for head in get_close_matches(given, heads, 3)]
     if given and near:
         return f'did you mean {" or ".join(repr(run_id) for run_id in near)}?'
-    return f'the newest: {_listed(whole[:3], len(runs))}'
+    return f'the newest: {_listed(whole[:3], len(runs))}{more}'
 
 
 def _listed(ids: Sequence[str], total: int) -> str:
     more = f' and {total - len(ids)} more' if total > len(ids) else ''
-    return ', '.join(repr(run_id) for run_id in ids) + more
+    return ', '.join(repr(one) for one in ids) + more

@@ -27,13 +27,14 @@ def write_json(value: Any, stream: TextIO | None = None) -> None:
     print(json.dumps(plain(value)).replace('\x7f', '\\u007f'), file=stream or sys.stdout, flush=True)
 
 
-def info_data(info: RunInfo) -> dict[str, Any]:
-    """A run as `runs list` gives it. Times are Unix seconds."""
+def info_data(info: RunInfo, stands: str) -> dict[str, Any]:
+    """A run as `runs list` gives it: `status` is what its journal says, `state` how it stands. Times are Unix seconds."""
     forked = info.forked_from
     return {
         'run_id': info.run_id,
         'agent': info.agent,
         'status': info.status,
+        'state': stands,
         'created': info.created,
         'updated': info.updated,
         'entries': info.last_seq,

@@ -67,5 +67,5 @@ def _options(command: Any) -> Iterator[str]:
 
 def _instead(given: str, there: list[str], what: str) -> str:
     near = get_close_matches(given, there, n=1)
-    hint = f'did you mean {near[0]}? ' if near else ''
-    return f'{hint}The {what} are {", ".join(there)}'
+    begin = f'did you mean {near[0]}? The' if near else 'the'
+    return f'{begin} {what} are {", ".join(there)}'

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from agent_graph.cli.dialog import read_input
+from agent_graph.cli.dialog import read_prompt
 from agent_graph.cli.facts import Place
 from agent_graph.cli.journals import JOURNAL_VARIABLE, journal_for
 from agent_graph.cli.targets import TARGET_HELP, load_agent, load_deps
@@ -88,7 +88,7 @@ def run(
     in the first request); 3 it waits for people; 130 cancelled with Ctrl-C; 143 cancelled by SIGTERM.
     """
     agent = load_agent(target)
-    text = read_input('the prompt') if prompt == '-' else prompt
+    text = read_prompt(prompt)
     chosen, where = journal_for(agent, journal)
     agent.journal = chosen
     given: dict[str, Any] = {'model': model, 'deps': load_deps(agent, deps)}

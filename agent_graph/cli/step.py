@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -15,10 +15,12 @@ from agent_graph.cli.exits import CommandError, Exit, one_line
 from agent_graph.cli.facts import Place
 from agent_graph.cli.journals import check_there, find_run, journal_for, with_journal
 from agent_graph.cli.run import ConfirmOption, DepsOption, ModelOption, OwnJournalOption, model_text
-from agent_graph.cli.targets import TARGET_HELP, load_agent, load_deps
+from agent_graph.cli.targets import TARGET_HELP, check_owner, load_agent, load_deps
 from agent_graph.cli.terminal import open_terminal
 from agent_graph.cli.view import LiveView
 from agent_graph.errors import AgentGraphError
+from agent_graph.journal import Journal
+from agent_graph.pending import Confirm
 
 __all__ = ['step']
 
@@ -50,36 +52,57 @@ def step(
     """
     if (prompt is None) == (resume is None):
         raise CommandError('pass either a PROMPT for a new run, or --resume ID to step on through a stored one')
+    if prompt == '':
+        raise CommandError('the prompt is empty; say what to ask')
     agent = load_agent(target)
     chosen, where = journal_for(agent, journal)
     agent.journal = chosen
-    given: dict[str, Any] = {'model': model, 'deps': load_deps(agent, deps)}
-    if resume is not None and where:
-        check_there(where)
-        given_id = resume
-        resume = with_journal(Path(where), lambda opened: find_run(opened, given_id)).run_id
+    setting = Setting(agent, chosen, Place(where, target), {'model': model, 'deps': load_deps(agent, deps)})
+    stored = None if resume is None else _stored(setting, resume)
+    raise typer.Exit(_debug(setting, prompt, stored, confirm))
+
+
+def _stored(setting: Setting, given: str) -> str:
+    """The id of the run whose id is or begins with `given`, in the file of a journal; as it is where there is no file."""
+    place = setting.place
+    if not place.journal:
+        return given
+    check_there(place.journal)
+
+    async def find(journal: Journal) -> str:
+        run_id = (await find_run(journal, given)).run_id
+        (first,) = await journal.load(run_id, upto=1)
+        check_owner(setting.agent, place.target, run_id, first.entry)
+        return run_id
+
+    return with_journal(Path(place.journal), find)
+
+
+def _debug(setting: Setting, prompt: str | None, stored: str | None, confirm: Confirm) -> Exit:
+    """Step through a new run, or one that is stored; how it ended, or that it was left."""
     out = open_terminal()
     dialog = open_dialog(out, pipe=True)
     if dialog is None:
         raise CommandError('there is no standard input to read commands from')
-    view = LiveView(out)
-    debugger = Debugger(Setting(agent, chosen, Place(where, target), given), dialog)
+    view, debugger = LiveView(out), Debugger(setting, dialog)
 
     async def walk() -> Exit:
-        if resume is None:
-            view.begin(agent.name or 'agent', model_text(model or agent.model), prompt or '')
-            opening: Opening = agent.iter(prompt, confirm=confirm, **given)
-        else:
-            opening = agent.resume_iter(resume, **given)
         try:
-            return await debugger.walk(opening)
+            return await debugger.walk(_opening(setting, view, prompt, stored, confirm))
         finally:
-            await chosen.aclose()
+            await setting.journal.aclose()
 
     try:
-        code = asyncio.run(walk())
+        return asyncio.run(walk())
     except AgentGraphError as error:  # the run could not be opened; what happens inside one is shown by the debugger
         raise CommandError(one_line(error)) from error
     finally:
         view.close()
-    raise typer.Exit(code)
+
+
+def _opening(setting: Setting, view: LiveView, prompt: str | None, stored: str | None, confirm: Confirm) -> Opening:
+    agent, given = setting.agent, setting.options
+    if stored is not None:
+        return agent.resume_iter(stored, **given)
+    view.begin(agent.name or 'agent', model_text(given['model'] or agent.model), prompt or '')
+    return agent.iter(prompt, confirm=confirm, **given)

@@ -24,14 +24,15 @@ class Stopper:
 
     def __init__(self) -> None:
         self.exit: Exit | None = None
+        self._stopped = False
         self._task: asyncio.Task[object] | None = None
 
     def __enter__(self) -> Self:
         self._task = asyncio.current_task()
         loop = asyncio.get_running_loop()
         try:
-            loop.add_signal_handler(signal.SIGINT, self._stop, Exit.INTERRUPTED)
-            loop.add_signal_handler(signal.SIGTERM, self._stop, Exit.TERMINATED)
+            loop.add_signal_handler(signal.SIGINT, self.stop, Exit.INTERRUPTED)
+            loop.add_signal_handler(signal.SIGTERM, self.stop, Exit.TERMINATED)
         except (NotImplementedError, RuntimeError, ValueError):
             pass  # not the main thread, or a loop without signals: Ctrl-C then arrives as KeyboardInterrupt
         return self
@@ -42,13 +43,16 @@ class Stopper:
         self._release()
 
     def caught(self) -> bool:
-        """True if a signal asked for the cancel at hand; the task is then no longer being cancelled."""
-        if self.exit is not None and self._task is not None:
+        """True if a signal, or `stop`, asked for the cancel at hand; the task is then no longer being cancelled."""
+        if self._stopped and self._task is not None:
             self._task.uncancel()
-        return self.exit is not None
+        return self._stopped
 
-    def _stop(self, code: Exit) -> None:
-        self.exit = code
+    def stop(self, code: Exit | None = None) -> None:
+        """Cancel the task, once; `code` is what the command is to exit with."""
+        if self._stopped:
+            return
+        self._stopped, self.exit = True, code
         self._release()  # a second signal finds the usual handler
         if self._task is not None:
             self._task.cancel()

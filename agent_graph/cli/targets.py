@@ -15,10 +15,14 @@ from pydantic_graph import Graph
 
 from agent_graph.agent import Agent
 from agent_graph.cli.exits import CommandError
+from agent_graph.journal.entries import Entry, Started
 
-__all__ = ['TARGET_HELP', 'load_agent', 'load_deps', 'load_graph']
+__all__ = ['TARGET_HELP', 'check_owner', 'load_agent', 'load_deps', 'load_graph']
 
 TARGET_HELP = 'What to work on: module:variable or path/to/file.py:variable.'
+
+_SOME = 8
+"""An error names so many variables of a module, the first."""
 
 
 def load_agent(target: str) -> Agent[Any, Any]:
@@ -124,9 +128,14 @@ def _failed(target: str, error: BaseException) -> CommandError:
 
 
 def _pick(module: ModuleType, name: str, target: str, kinds: tuple[type, ...], wanted: str) -> Any:
-    found = [key for key, value in vars(module).items() if isinstance(value, kinds) and not key.startswith('_')]
+    found = [
+        key
+        for key, value in vars(module).items()
+        if isinstance(value, kinds) and not key.startswith('_') and not isinstance(value, ModuleType)
+    ]
     where, _ = _split(target)
-    choices = ', '.join(f'{where}:{key}' for key in found) or f'none: assign {wanted} to a variable there'
+    choices = ', '.join(f'{where}:{key}' for key in found[:_SOME]) or f'none: assign {wanted} to a variable there'
+    choices += f' and {len(found) - _SOME} more' if len(found) > _SOME else ''
     if not name:
         raise CommandError(f'target {target!r} does not say which variable; it has {choices}')
     value: Any = module
@@ -142,4 +151,31 @@ def _pick(module: ModuleType, name: str, target: str, kinds: tuple[type, ...], w
 
 
 def _what(value: object) -> str:
-    return f'a {type(value).__name__}' if not isinstance(value, type) else f'the class {value.__name__}'
+    return f'of type {type(value).__name__}' if not isinstance(value, type) else f'the class {value.__name__}'
+
+
+def check_owner(
+    target: Agent[Any, Any] | Graph[Any, Any, Any, Any], named: str, run_id: str, first: Entry, *, renamed: bool = False
+) -> None:
+    """Raise `CommandError` if a run is not one of this agent or graph, `named` so by the user; `first` is its first entry.
+
+    With `renamed` it may have had another name. Whether its tools are the same is checked by going on with it.
+    """
+    if not isinstance(first, Started):
+        return  # damaged; going on with it says so
+    of_agent = 'tools' in (first.fingerprint or {})  # an agent's run and a graph's are different walks
+    whose = f'run {run_id!r} is one of the {"agent" if of_agent else "graph"} {_name(first.agent)}'
+    if of_agent and not isinstance(target, Agent):
+        raise CommandError(f'{whose}, and {named} is a graph; pass that agent')
+    if not of_agent and isinstance(target, Agent):
+        raise CommandError(f'{whose}, not of an agent; pass that graph')
+    other = target.name if isinstance(target, Agent) else target.name or 'graph'
+    if other != first.agent and not renamed:
+        raise CommandError(
+            f'{whose}, and {named} is {_name(other)}; pass the right one, or, if it was renamed, use runs resume '
+            '--on-change continue'
+        )
+
+
+def _name(name: str | None) -> str:
+    return repr(name) if name else 'without a name'

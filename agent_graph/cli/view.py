@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TextIO
 
 from agent_graph.cli.entries import parsed
-from agent_graph.cli.facts import NOWHERE, Place, cost_fact, how_to_answer, model_names, output_text, usage_fact
+from agent_graph.cli.facts import (
+    NOWHERE,
+    Place,
+    cost_fact,
+    how_to_answer,
+    model_fact,
+    model_names,
+    output_text,
+    usage_fact,
+)
 from agent_graph.cli.machine import pending_data, plain, write_json
 from agent_graph.cli.terminal import Terminal
 from agent_graph.events import (
@@ -46,7 +55,10 @@ _WIDE = 160
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How a run ended, or what it waits for, for the closing lines. `place` is where its records are."""
+    """How a run ended, or what it waits for, for the closing lines. `place` is where its records are.
+
+    With `ended_before` nothing was done: it had ended when it was to be gone on with.
+    """
 
     run_id: str
     status: RunStatus
@@ -55,6 +67,7 @@ class Report:
     error: str | None = None
     place: Place = NOWHERE
     pending: Sequence[Pending] = ()
+    ended_before: bool = False
 
 
 class View(Protocol):
@@ -155,13 +168,15 @@ class LiveView:
     def finish(self, report: Report) -> None:
         walk = read(report.records)
         out = self._out
+        if report.ended_before:
+            out.line(f'run {report.run_id} has ended before; nothing is done', 'dim')
         out.line('')
-        if report.status == 'completed':
+        if report.status == 'completed' and not report.error:
             out.block('output', output_text(report.output))
         elif report.error:
             out.line(f'{report.status}: {report.error}', 'bold red')
         self._fact('status', f'{report.status} in {seconds_text(walk.seconds)}')
-        self._fact('model', ', '.join(model_names(report.records)) or 'none answered')
+        self._fact('model', model_fact(walk))
         self._fact('usage', usage_fact(walk))
         self._fact('cost', cost_fact(walk))
         self._fact('run id', report.run_id)

@@ -20,11 +20,11 @@ from agent_graph.cli.view import JsonView, LiveView, Report, View
 from agent_graph.engine.stream import EventReader
 from agent_graph.errors import AnswerError, ConfigError, JournalError, RunLocked, UnknownRun
 from agent_graph.journal import Journal
-from agent_graph.journal.checks import status_of
-from agent_graph.journal.entries import Record, RunStatus
+from agent_graph.journal.checks import is_over, status_of
+from agent_graph.journal.entries import Ended, Record, RunStatus
 from agent_graph.pending import Pending
 
-__all__ = ['Driver', 'Outcome', 'Watch', 'agent_driver', 'watch']
+__all__ = ['Driver', 'Finished', 'Outcome', 'Watch', 'agent_driver', 'watch']
 
 
 class Outcome(Protocol):
@@ -36,6 +36,22 @@ class Outcome(Protocol):
     def status(self) -> RunStatus: ...
     @property
     def pending(self) -> tuple[Pending, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What a run that had ended before came to; nothing was done."""
+
+    output: Any
+    status: RunStatus
+    pending: tuple[Pending, ...] = ()
+
+    @classmethod
+    def of(cls, run_id: str, entry: Ended) -> Finished:
+        """By its last entry. Raises `ConfigError` if its output is not there."""
+        if entry.status == 'completed' and not entry.output_stored:
+            raise ConfigError(f'run {run_id} is complete, but its output has no JSON form and was not stored')
+        return cls(entry.output, entry.status)
 
 
 Driver: TypeAlias = Callable[[Answers], Awaitable[Outcome]]
@@ -118,12 +134,14 @@ class _Session:
         self._drive = drive
         self._decide = decide
         self._outcome: Outcome | None = None
+        self._before = 0
         self.error: BaseException | None = None
 
     async def run(self, answers: Answers) -> Exit:
         """Run to the end, or until a signal; show it; say how it ended."""
         with Stopper() as stopper:
             try:
+                self._before = await self._entries()
                 await self._go(answers)
             except asyncio.CancelledError:
                 if not stopper.caught():
@@ -147,29 +165,43 @@ class _Session:
             try:
                 self._outcome = outcome = await self._drive(given)
             except AnswerError as error:  # nothing has been recorded: ask again
-                print(f'agent-graph: {printable(one_line(error))}', file=sys.stderr)
-                continue
+                if await self._is_paused():
+                    print(f'agent-graph: {printable(one_line(error))}', file=sys.stderr)
+                    continue
+                print('agent-graph: somebody else has answered meanwhile; the run goes on with that', file=sys.stderr)
+                self._outcome = outcome = await self._drive({})
             asked |= set(waiting)
+
+    async def _is_paused(self) -> bool:
+        """Whether the run is still as it was when it paused."""
+        records = await self._load()
+        return bool(records) and status_of(records[-1].entry) == 'paused'
 
     async def _finish(self, stopped: Exit | None) -> Exit:
         records = await self._load()
         error = self.error
-        if isinstance(error, BrokenPipeError):  # whoever read us is gone: there is nobody to tell
-            if not records:
-                raise error
-            return Exit.FAILED
+        if isinstance(error, CommandError):
+            raise error
         status = status_of(records[-1].entry) if records else None
-        if status is None or _was_refused(error, status):
+        if status is None or self._was_refused(records):
             if error is None:
                 return stopped or Exit.FAILED
             nothing_ran = isinstance(error, ConfigError | AnswerError | JournalError)
             raise CommandError(one_line(error), Exit.USAGE if nothing_ran else Exit.FAILED)
-        text = one_line(error) if error is not None else 'stopped by a signal' if stopped is not None else None
-        outcome = self._outcome
-        output, pending = (None, ()) if outcome is None else (outcome.output, outcome.pending)
-        report = Report(self._watched.run_id, status, records, output, text, self._watched.place, pending)
-        self._view.finish(report)
+        self._view.finish(self._report(status, records, stopped))
         return stopped or exit_of(status, error, records)
+
+    def _report(self, status: RunStatus, records: Sequence[Record], stopped: Exit | None) -> Report:
+        outcome, last = self._outcome, records[-1].entry
+        output, pending = (None, ()) if outcome is None else (outcome.output, outcome.pending)
+        text = last.error if isinstance(last, Ended) else None
+        if self.error is not None:
+            text = one_line(self.error)
+        elif stopped is not None:
+            text = 'stopped by a signal'
+        ended_before = isinstance(outcome, Finished)
+        watched = self._watched
+        return Report(watched.run_id, status, records, output, text, watched.place, pending, ended_before)
 
     async def _load(self) -> list[Record]:
         try:
@@ -180,7 +212,17 @@ class _Session:
             self.error = self.error or error
             return []
 
+    async def _entries(self) -> int:
+        """How many entries the run has before anything is done."""
+        try:
+            return (await self._watched.journal.info(self._watched.run_id)).last_seq
+        except JournalError:  # there is no such run yet, or what is about to happen says it better
+            return 0
 
-def _was_refused(error: BaseException | None, status: RunStatus) -> bool:
-    """Whether a stored run was not gone on with at all; a run that `error` ended is shown with it."""
-    return status in ('running', 'paused') and isinstance(error, ConfigError | AnswerError | RunLocked)
+    def _was_refused(self, records: Sequence[Record]) -> bool:
+        """Whether a stored run was not gone on with at all; a run that an error ended is shown with it."""
+        error = self.error
+        if isinstance(error, JournalError) and not isinstance(error, RunLocked):
+            return records[-1].seq == self._before
+        open_still = not is_over(status_of(records[-1].entry))
+        return open_still and isinstance(error, ConfigError | AnswerError | RunLocked)

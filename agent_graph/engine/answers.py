@@ -98,10 +98,10 @@ def entry_for(pending: Pending, given: Any, plan: Plan | None) -> Answered | Cal
     """The entry that records one answer. `plan` is given where the tool is at hand, to check arguments put in by hand."""
     kinds = _FITTING[pending.reason]
     if type(given) not in kinds:
-        names = ' or '.join(k.__name__ for k in kinds)
+        names = ' or '.join(f'{k.__name__}(...)' for k in kinds)
         raise AnswerError(
-            f'{given!r} is no answer to the {pending.reason} of {pending.tool_name!r} ({pending.tool_call_id!r}); pass a '
-            f'{names}'
+            f'{given!r} is no answer to the {pending.reason} of {pending.tool_name!r} ({pending.tool_call_id!r}); '
+            f'pass {names}'
         )
     call_id = pending.tool_call_id
     if isinstance(given, ToolDenied):

@@ -10,10 +10,11 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextvars import ContextVar, Token
+from dataclasses import replace
 
 from agent_graph.errors import UsageLimitExceeded
 from agent_graph.pending import Pending
-from agent_graph.usage import NO_USAGE, Spend, Usage, UsageLimits, cost_of
+from agent_graph.usage import NO_USAGE, Spend, Usage, UsageLimits, Used, cost_of
 
 __all__ = ['ActiveCall', 'Budget']
 
@@ -118,12 +119,13 @@ class Budget:
             budget = budget.around
         return granted
 
-    def absorb(self, requests: int, tool_calls: int, tokens: Usage, spends: list[Spend]) -> None:
-        """Count what a run inside used in an earlier attempt at its tool call."""
-        for budget in self.chain():
-            budget.requests += requests
-            budget.tool_calls += tool_calls
-            budget.tokens = budget.tokens + tokens
+    def take_up(self, used: Used, *, around: bool = False) -> None:
+        """Count what runs inside used before; with `around` for the runs around this one as well."""
+        usage, spends = used
+        for budget in self.chain() if around else (self,):
+            budget.requests += usage.requests
+            budget.tool_calls += usage.tool_calls
+            budget.tokens = budget.tokens + replace(usage, requests=0, tool_calls=0)
             if budget.limits is not None and budget.limits.cost_limit is not None:
                 budget.spends.extend(spends)
 
@@ -133,18 +135,18 @@ class Budget:
             budget.tool_calls -= count
 
     def spent(self, spend: Spend) -> None:
-        """Count a response, then raise if it went past a bound."""
-        budget: Budget | None = self
-        while budget is not None:
-            budget.tokens = spend.usage if budget.tokens is NO_USAGE else budget.tokens + spend.usage
-            if budget.limits is not None and budget.limits.cost_limit is not None:
-                budget.spends.append(spend)
-            budget = budget.around
-        budget = self
-        while budget is not None:
+        """Count a response, here and for all runs around."""
+        with _lock:
+            for budget in self.chain():
+                budget.tokens = spend.usage if budget.tokens is NO_USAGE else budget.tokens + spend.usage
+                if budget.limits is not None and budget.limits.cost_limit is not None:
+                    budget.spends.append(spend)
+
+    def check(self) -> None:
+        """Raise if a response went past a bound, here or of a run around."""
+        for budget in self.chain():
             if budget.limits is not None and budget.limits.on_limit == 'raise':
                 budget.check_spent(budget.limits)
-            budget = budget.around
 
     def check_spent(self, limits: UsageLimits) -> None:
         """Raise if the counts are past `limits`."""
@@ -289,21 +291,24 @@ class ActiveCall:
 
     def count_response(self, spend: Spend) -> None:
         """A run inside got a response."""
-        call: ActiveCall | None = self
-        while call is not None:
-            call.tokens = spend.usage if call.tokens is None else call.tokens + spend.usage
-            call.spends.append(spend)
-            call = call.around
+        with _lock:
+            call: ActiveCall | None = self
+            while call is not None:
+                call.tokens = spend.usage if call.tokens is None else call.tokens + spend.usage
+                call.spends.append(spend)
+                call = call.around
 
-    def absorb(self, requests: int, tool_calls: int, tokens: Usage, spends: list[Spend]) -> None:
-        """A run inside goes on that was begun in an earlier attempt at this call: what it used then counts now."""
+    def take_up(self, used: Used, *, around: bool = False) -> None:
+        """Count what runs inside used in earlier attempts; with `around` for the calls around this one as well."""
+        usage, spends = used
         call: ActiveCall | None = self
         while call is not None:
-            call.requests += requests
-            call.tool_calls += tool_calls
+            tokens = replace(usage, requests=0, tool_calls=0)
+            call.requests += usage.requests
+            call.tool_calls += usage.tool_calls
             call.tokens = tokens if call.tokens is None else call.tokens + tokens
             call.spends.extend(spends)
-            call = call.around
+            call = call.around if around else None
 
     def usage(self) -> Usage | None:
         """What the runs inside used; `None` if there were none."""

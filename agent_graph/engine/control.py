@@ -8,14 +8,16 @@ from typing import Any
 
 from agent_graph.engine.answers import Resolved, resolve
 from agent_graph.engine.effects import lease_seconds, now
+from agent_graph.engine.inside import open_scopes, runs_inside, sum_of, used_in_open_calls, used_inside
 from agent_graph.engine.lease import new_owner, take
 from agent_graph.engine.migration import migration, moved_on
 from agent_graph.engine.options import OnChange
 from agent_graph.engine.plan import Plan
 from agent_graph.engine.state import RunState, fold
-from agent_graph.errors import AnswerError, ConfigError, RunLocked, UnknownRun
+from agent_graph.errors import AnswerError, ConfigError, RunLocked
 from agent_graph.journal import Journal, Lease
 from agent_graph.journal.entries import CallFinished, Edited, Ended, Entry, Record
+from agent_graph.usage import NO_USAGE
 
 __all__ = ['cancel_inside', 'cancel_run', 'check_change', 'record_answers']
 
@@ -44,12 +46,21 @@ async def record_answers(
         try:
             records = await journal.load(run_id)
             _check_still_pending(fold(run_id, records), by_run[run_id])
-            await _append(journal, lease, records, [r.entry for r in by_run[run_id]])
+            await _append(journal, lease, records, [await _with_usage(r, journal) for r in by_run[run_id]])
             for resolved in by_run[run_id]:
                 if resolved.pending.reason == 'crash' and isinstance(resolved.entry, CallFinished):
                     await cancel_inside(journal, run_id, resolved.pending.tool_call_id)
         finally:
             await journal.release(lease)
+
+
+async def _with_usage(resolved: Resolved, journal: Journal) -> Entry:
+    """The entry; where it ends a call that a crash has left, with what the runs inside used."""
+    entry, pending = resolved.entry, resolved.pending
+    if pending.reason != 'crash' or not isinstance(entry, CallFinished):
+        return entry
+    usage, spends = await used_inside(journal, pending.run_id, pending.tool_call_id)
+    return entry if usage == NO_USAGE else replace(entry, usage=usage, spends=spends)
 
 
 def _check_still_pending(state: RunState, resolved: list[Resolved]) -> None:
@@ -68,29 +79,14 @@ async def cancel_run(journal: Journal, run_id: str) -> None:
         state = await _end_as_cancelled(journal, run_id)
     if state.ended is not None and state.ended.status != 'cancelled':
         return
-    scopes = [call_id for call_id in state.started if call_id not in state.finished]
-    if state.at is not None and state.at.data is not None:  # a node of a graph
-        scopes.append(state.scope)
-    for scope in scopes:
+    for scope in open_scopes(state):
         await cancel_inside(journal, run_id, scope)
 
 
 async def cancel_inside(journal: Journal, run_id: str, scope: str) -> None:
-    """End the runs that were started in a call (or a node) and have not ended: nobody will go on with them.
-
-    Such runs are numbered, and one that is started anew has a plus behind its name.
-    """
-    prefix = f'{run_id}:{scope}'
-    number, name = 1, f'{prefix}:1'
-    while True:
-        try:
-            await cancel_run(journal, name)
-            name += '+'
-        except UnknownRun:
-            if not name.endswith('+'):
-                return
-            number += 1
-            name = f'{prefix}:{number}'
+    """End the runs that were started in a call (or a node) and have not ended: nobody will go on with them."""
+    for inner in await runs_inside(journal, run_id, scope):
+        await cancel_run(journal, inner.run_id)
 
 
 async def _end_as_cancelled(journal: Journal, run_id: str) -> RunState:
@@ -102,7 +98,9 @@ async def _end_as_cancelled(journal: Journal, run_id: str) -> RunState:
     records = await journal.load(run_id)
     state = fold(run_id, records)
     if state.ended is None:
-        await _append(journal, lease, records, [Ended('cancelled', None, state.closing(), error_type='RunCancelled')])
+        usage, spends = sum_of(list((await used_in_open_calls(journal, state)).values()))
+        ended = Ended('cancelled', None, state.closing(), error_type='RunCancelled', usage=usage, spends=spends)
+        await _append(journal, lease, records, [ended if usage != NO_USAGE else replace(ended, usage=None)])
     await journal.release(lease)
     return state
 

@@ -155,7 +155,7 @@ async def _handle_calls(
         # A call may wait if its tool says so; one that was started, answered or denied before comes back after a stop.
         gated = plan.gated or state.started or state.pending or state.denied or state.confirm == 'always'
         ready = tool_calls.look_at(deps, functions, answers, hold=bool(gated))
-        deps.waiting, deps.waiting_inside = [], []
+        deps.waiting = []
         if gated and ready:
             ready = await _sort_out(deps, ready, answers)
         if deps.sink is not None:
@@ -212,6 +212,8 @@ async def _skip(deps: RunDeps, functions: Sequence[ToolCallPart], answers: dict[
             await deps.let_go(call_id)
         else:
             answers[call_id] = ToolReturnPart(name, NOT_NEEDED, call_id, 'skipped')
+        if call_id in deps.left:
+            await deps.effects.record(CallFinished(answers[call_id], *deps.left.pop(call_id)))
     deps.waiting = []
 
 
@@ -329,6 +331,9 @@ async def _output_value(deps: RunDeps, tool: OutputTool, call: ToolCallPart) -> 
         value = plan.output.load(finished.output, call.tool_name)
         return await run_validators(deps, value), finished.output
     if call.tool_call_id in deps.state.started:  # in flight when the process died: never run twice
+        await deps.let_go(call.tool_call_id)
+        part = ToolReturnPart(call.tool_name, INTERRUPTED, call.tool_call_id, 'retry')
+        await deps.effects.record(CallFinished(part, *deps.left.pop(call.tool_call_id, (None, ()))))
         raise ModelRetry(INTERRUPTED)
     await deps.effects.record(CallStarted(call.tool_call_id, call.tool_name, call.args, output=True))
     active = ActiveCall(deps, call.tool_call_id, deps.around)

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from agent_graph.engine.state import APPLY, RunState
+from agent_graph.errors import JournalError
 from agent_graph.journal import Lease
 from agent_graph.journal.entries import Entry, Record
 from agent_graph.messages import Message
@@ -98,6 +99,17 @@ class RunStore(Protocol):
     async def release(self, lease: Lease) -> None: ...
 
 
+async def _by_itself(task: asyncio.Task[Any]) -> Any:
+    """What a user's function gives; that its own code was cancelled is an error of it, and not the run's cancellation."""
+    try:
+        return await task
+    except asyncio.CancelledError:
+        current = asyncio.current_task()
+        if task.cancelled() and current is not None and not current.cancelling():
+            raise RuntimeError('it was cancelled from inside (asyncio.CancelledError)') from None
+        raise
+
+
 async def _settled(future: Awaitable[Any]) -> Any:
     """What a sync function returned; if that is an awaitable (a wrapper round an async function), what that gives."""
     value = await future
@@ -158,8 +170,14 @@ class Effects:
         return time.time()
 
     async def release(self) -> None:
-        """Give the run free for another owner."""
-        await self.journal.release(self.lease)
+        """Give the run free for another owner; where the journal fails, at least others in this process know."""
+        try:
+            await self.journal.release(self.lease)
+        except JournalError:
+            from agent_graph.engine.lease import give_up
+
+            give_up(self.lease.owner)
+            raise
 
     async def ask(self, model: Model, messages: Sequence[Message], info: RequestInfo, out: ResponseBuilder) -> None:
         """Ask a model once; what it answers is in `out`, also when it is cut short."""
@@ -253,11 +271,11 @@ class Effects:
             await self.flush()
         if not is_coroutine_function(function):
             return contextvars.copy_context().run(function, *args)
-        return await asyncio.create_task(function(*args))
+        return await _by_itself(asyncio.create_task(function(*args)))
 
     async def inquire(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function that may take its time, such as one that asks a person: a sync one in a worker thread."""
         await self.flush()
         if is_coroutine_function(function):
-            return await asyncio.create_task(function(*args))
+            return await _by_itself(asyncio.create_task(function(*args)))
         return await self.call(function, args, {}, is_async=False)

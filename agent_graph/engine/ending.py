@@ -17,7 +17,7 @@ from agent_graph.messages import AssistantMessage, ToolMessage
 from agent_graph.messages.history import answer
 from agent_graph.pending import Pending
 from agent_graph.text import clean_text
-from agent_graph.usage import NO_USAGE
+from agent_graph.usage import NO_USAGE, Spend, Usage
 
 __all__ = ['cancelled', 'complete', 'failed', 'fill', 'in_time', 'keep', 'lost', 'pause', 'show_standing', 'stop']
 
@@ -141,8 +141,7 @@ async def complete(
 
 async def pause(deps: RunDeps, pending: tuple[Pending, ...]) -> None:
     """Record what the run waits for, and give it free: no process has to stay."""
-    usage = sum((u for u, _ in deps.waiting_inside), NO_USAGE) if deps.waiting_inside else None
-    await deps.effects.record(Paused(pending, usage))
+    await deps.effects.record(Paused(pending, *_used_in_open_calls(deps)))
     if deps.keep is not None:
         await keep(deps)
     if deps.keeper is not None:
@@ -153,6 +152,14 @@ async def pause(deps: RunDeps, pending: tuple[Pending, ...]) -> None:
         await deps.sink(RunEnded, status='paused')
     if deps.tracing is not None:
         deps.tracing.end('paused', deps.state.usage, None)
+
+
+def _used_in_open_calls(deps: RunDeps) -> tuple[Usage | None, tuple[Spend, ...]]:
+    if not deps.left:
+        return None, ()
+    from agent_graph.engine.inside import sum_of
+
+    return sum_of(list(deps.left.values()))
 
 
 async def keep(deps: Handles) -> None:
@@ -207,11 +214,21 @@ async def stop(deps: RunDeps, status: Literal['failed', 'cancelled'], error: Bas
 async def _resync(deps: RunDeps) -> None:
     """An entry was refused because it cannot be stored: go back to what the store has, and go on from there."""
     records = await deps.effects.journal.load(deps.run_id)
-    stored = fold(deps.run_id, records)
+    stored, before = fold(deps.run_id, records), deps.state
+    # What was used is told all the same: an entry carried it that nobody will see.
+    lost = _beyond(before.usage, stored.usage), tuple(before.spends[len(stored.spends) :])
     for field in fields(RunState):
         setattr(deps.state, field.name, getattr(stored, field.name))
     deps.effects.next_seq, deps.effects.held = records[-1].seq + 1, ()
     deps.builder = None
+    if lost[0] != NO_USAGE:
+        deps.left[''] = lost
+
+
+def _beyond(usage: Usage, known: Usage) -> Usage:
+    counts = {f.name: getattr(usage, f.name) - getattr(known, f.name) for f in fields(Usage) if f.name != 'details'}
+    details = {name: count - known.details.get(name, 0) for name, count in usage.details.items()}
+    return Usage(**counts, details={name: count for name, count in details.items() if count})
 
 
 async def _record_end(
@@ -219,13 +236,17 @@ async def _record_end(
 ) -> None:
     text = None if error is None else clean_text(str(error) or type(error).__name__)
     kind = None if error is None else type(error).__name__
+    usage, spends = _used_in_open_calls(deps)
     partial = _partial(deps)
     if partial is None:
-        await deps.effects.record(Ended(status, None, state.closing(), error=text, error_type=kind))
+        ended = Ended(status, None, state.closing(), error=text, error_type=kind, usage=usage, spends=spends)
+        await deps.effects.record(ended)
         return
     # In one commit: no crash may leave a partial response as if it were to be handled.
-    ended = Ended(status, None, answer(partial, {}), error=text, error_type=kind)
-    await deps.effects.record(Entered('HandleResponse', response=partial), ended)
+    ended = Ended(status, None, answer(partial, {}), error=text, error_type=kind, usage=usage, spends=spends)
+    recorded = deps.effects.record(Entered('HandleResponse', response=partial), ended)
+    deps.count_response()
+    await recorded
 
 
 def _is_open(finished: CallFinished) -> bool:

@@ -12,6 +12,7 @@ from agent_graph.engine.results import to_answer
 from agent_graph.engine.state import call_key
 from agent_graph.engine.tool_calls import Call, look_at, tool_context
 from agent_graph.errors import ArgumentsError, ToolFailed
+from agent_graph.events import FunctionToolCallEvent, FunctionToolResultEvent
 from agent_graph.journal.entries import Answered, CallFinished
 from agent_graph.messages import ToolCallPart, ToolReturnPart
 from agent_graph.messages.history import INTERRUPTED
@@ -39,8 +40,20 @@ async def sort_out(deps: RunDeps, calls: list[Call], answers: dict[str, ToolRetu
         else:
             answers[call.part.tool_call_id] = settled
             if call.part.tool_call_id in deps.state.started:
-                await deps.let_go(call.part.tool_call_id)
+                await _let_go(deps, call.part, settled)
     return run
+
+
+async def _let_go(deps: RunDeps, call: ToolCallPart, answer: ToolReturnPart) -> None:
+    """A call that had begun is not gone on with; what the runs inside it have used is counted."""
+    call_id = call.tool_call_id
+    await deps.let_go(call_id)
+    if call_id in deps.state.finished or call_id not in deps.left:
+        return
+    await deps.effects.record(CallFinished(answer, *deps.left.pop(call_id)))
+    if deps.sink is not None:
+        await deps.sink(FunctionToolCallEvent, part=call)
+        await deps.sink(FunctionToolResultEvent, part=answer)
 
 
 async def answered(
@@ -148,8 +161,11 @@ async def _after_crash(deps: RunDeps, call: Call) -> Call | ToolReturnPart | Pen
     if not isinstance(found, ToolReturn):
         wrong = f'on_crash of {part.tool_name} returned {found!r}, neither ToolReturn(value) nor Retry()'
         return _pending(deps, call, 'crash', wrong)
-    answer = to_answer(part, found)
-    await deps.effects.record(CallFinished(answer.part))
+    try:
+        answer = to_answer(part, found)
+    except TypeError as error:
+        return _pending(deps, call, 'crash', f'on_crash of {part.tool_name} found something that cannot be kept: {error}')
+    await deps.effects.record(CallFinished(answer.part, *deps.left.pop(part.tool_call_id, (None, ()))))
     return answer.part
 
 

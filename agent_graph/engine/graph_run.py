@@ -15,6 +15,7 @@ from agent_graph.engine.channel import Sink
 from agent_graph.engine.effects import Effects, RunStore, lease_seconds, new_run_id, now
 from agent_graph.engine.graph_data import GraphData
 from agent_graph.engine.graph_moves import graph_change
+from agent_graph.engine.inside import used_in_open_calls
 from agent_graph.engine.lease import Keeper, new_owner, take
 from agent_graph.engine.plan import Handles, OnPending
 from agent_graph.engine.reopening import look_inside
@@ -65,7 +66,7 @@ async def begin(
 
 def _handles(run: RunState, effects: Effects, deps: Any, on_pending: OnPending | None, *, keep: bool) -> Handles:
     budget = Budget(
-        run.limits, None, requests=run.requests, tool_calls=run.tool_calls, tokens=run.tokens, spends=run.spends
+        run.limits, None, requests=run.requests, tool_calls=run.tool_calls, tokens=run.tokens, spends=list(run.spends)
     )
     handles = Handles(
         user_deps=deps,
@@ -133,6 +134,9 @@ async def reopen(
         await journal.release(lease)
         raise
     opened.handles = _handles(run, effects, deps, on_pending, keep=True)
+    opened.handles.left = await used_in_open_calls(journal, run)
+    for used in opened.handles.left.values():
+        opened.handles.budget.take_up(used)
     return opened
 
 
@@ -177,8 +181,9 @@ async def pause(handles: Handles, scope: str, signal: PauseSignal) -> tuple[Pend
         )
     if handles.keeper is not None:
         handles.keeper.stop()
-    usage = handles.inside.usage() if handles.inside is not None else None
-    await handles.effects.record(Paused(tuple(found), usage))
+    inside = handles.inside
+    used = (None, ()) if inside is None else (inside.usage(), tuple(inside.spends))
+    await handles.effects.record(Paused(tuple(found), *used))
     await handles.effects.release()
     return tuple(found)
 

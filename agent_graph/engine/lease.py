@@ -16,7 +16,7 @@ from agent_graph.journal.memory import MemoryJournal
 if TYPE_CHECKING:
     from agent_graph.engine.plan import Handles
 
-__all__ = ['RENEW_SECONDS', 'Keeper', 'is_dead', 'new_owner', 'take']
+__all__ = ['RENEW_SECONDS', 'Keeper', 'give_up', 'is_dead', 'new_owner', 'take']
 
 RENEW_SECONDS = 5.0
 """How often a living driver says so, and how soon it notices that it has lost its run; more often for short leases."""
@@ -34,11 +34,25 @@ def _process(pid: int) -> str:
 
 
 def is_dead(owner: str) -> bool:
-    """True only if `owner` was a process of this machine that does not exist any more; in doubt False."""
+    """True only if `owner` has stopped: a process of this machine that does not exist any more; in doubt False."""
+    if owner in _gone:
+        return True
     parts = owner.split('/')
     if len(parts) != 4 or parts[0] != _machine() or not parts[1].isdigit() or not parts[2]:
         return False
     return _started(int(parts[1])) != parts[2]
+
+
+def give_up(owner: str) -> None:
+    """A driver of this process has stopped and could not give its run free: the journal did not take that."""
+    if len(_gone) >= _MOST_GONE:
+        _gone.pop(next(iter(_gone)))
+    _gone[owner] = None
+
+
+_gone: dict[str, None] = {}
+_MOST_GONE = 10_000
+"""So many are known, the newest; others are told by their leases."""
 
 
 def _machine() -> str:

@@ -106,9 +106,9 @@ class ModelRequest(BaseNode[RunState, RunDeps, FinalResult]):
                 deps.budget.reserve_request(beyond_tokens=final and not state.final_asked)
             message = None if again else self.message  # the same node run again by hand brings nothing new
             entry = Entered('ModelRequest', None, message, self.system, self.retry, final, state.queued)
-            await enter(deps, entry)
             if deps.around is not None:
                 deps.around.count_request()
+            await enter(deps, entry)
         info = await request.prepare_request(deps, final=final or state.final_asked)
         model = deps.model
         deps.builder = out = ResponseBuilder(deps.sink, model_name=model.name, provider_name=model.provider)
@@ -192,14 +192,17 @@ async def _received(deps: RunDeps, made: AssistantMessage) -> None:
     """Commit a response, and that it is to be handled, before anything else happens: it is never asked for again."""
     offered = None if deps.offered is None or deps.offered is deps.plan.definitions else deps.offered_names
     entry = Entered('HandleResponse', response=made, offered=offered)
+    recorded = None
     if deps.effects.batches and deps.may_hold:
         deps.effects.hold(entry)
     else:
-        await deps.effects.record(entry)
-    if deps.around is not None:
-        deps.around.count_response(deps.state.spends[-1])
+        recorded = deps.effects.record(entry)
+    if deps.around is not None or deps.budget.bounded:
+        deps.count_response()  # before anything can come in between: it has been used, whatever becomes of the record
+    if recorded is not None:
+        await recorded
     if deps.budget.bounded:
-        deps.budget.spent(deps.state.spends[-1])
+        deps.budget.check()
 
 
 async def enter(deps: RunDeps, entry: Entered) -> None:

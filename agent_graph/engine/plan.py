@@ -18,7 +18,7 @@ from agent_graph.messages import JsonValue, Message
 from agent_graph.model import Model, ModelSettings, ResponseBuilder, ToolDefinition
 from agent_graph.pending import Pending
 from agent_graph.tools import RunContext, Tool
-from agent_graph.usage import Spend, Usage
+from agent_graph.usage import Usage, Used
 
 if TYPE_CHECKING:
     from agent_graph.engine.lease import Keeper
@@ -83,7 +83,11 @@ class Attempt:
 
 @dataclass(slots=True, kw_only=True)
 class Handles:
-    """The handles of one run of any graph; never stored. It is also what a `RunContext` looks at (`RunView`)."""
+    """The handles of one run of any graph; never stored. It is also what a `RunContext` looks at (`RunView`).
+
+    `left` is what runs inside used in earlier attempts at calls (or the node) that are open and do not run now, `counted`
+    the runs inside with names of their own whose use has been counted.
+    """
 
     user_deps: Any
     effects: Effects
@@ -106,9 +110,8 @@ class Handles:
     turn: asyncio.Lock | None = None
     woken: frozenset[str] = frozenset()
     inner: list[Handles] = field(default_factory=lambda: list[Handles]())
-    waiting_inside: list[tuple[Usage, tuple[Spend, ...]]] = field(
-        default_factory=lambda: list[tuple[Usage, tuple[Spend, ...]]]()
-    )
+    left: dict[str, Used] = field(default_factory=lambda: dict[str, Used]())
+    counted: set[str] = field(default_factory=set[str])
     waiting: list[Pending] = field(default_factory=list[Pending])
     attempts: dict[str, Attempt] = field(default_factory=lambda: dict[str, Attempt]())
 
@@ -151,6 +154,14 @@ class Handles:
         from agent_graph.engine.questions import ask  # few runs ask anything
 
         return await ask(self, tool_call_id, tool_name, question, schema)
+
+    def count_response(self) -> None:
+        """Count the newest response for the runs around this one, and against all limits."""
+        spend = self.state.spends[-1]
+        if self.around is not None:
+            self.around.count_response(spend)
+        if self.budget.bounded:
+            self.budget.spent(spend)
 
     async def let_go(self, scope: str) -> None:
         """A call (or a node) is not gone on with: end the runs that wait, or were left, inside it."""

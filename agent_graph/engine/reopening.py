@@ -10,13 +10,14 @@ from typing import Any, Literal
 from pydantic_graph import BaseNode, End, GraphRunContext
 
 from agent_graph.engine.effects import Effects
+from agent_graph.engine.inside import used_by, used_in_open_calls
 from agent_graph.engine.nodes import FinalResult, HandleResponse, ModelRequest, UserPrompt
 from agent_graph.engine.plan import RunDeps, active_call
 from agent_graph.engine.start import Opened, Order, first_entry, handles_of, take_captured
 from agent_graph.engine.state import RunState, apply, fold
 from agent_graph.errors import CodecError, ConfigError, JournalConflict, JournalError, UnknownRun
 from agent_graph.journal import Journal, Lease
-from agent_graph.journal.entries import Edited, Entered, Record, Started
+from agent_graph.journal.entries import Edited, Entered, Parent, Record, Started
 from agent_graph.messages import Message
 from agent_graph.pending import Pending
 
@@ -31,18 +32,18 @@ class Change:
     messages: list[Message]
 
 
-async def go_on(order: Order, run_id: str, journal: Journal, owner: RunDeps) -> Opened | str:
+async def go_on(order: Order, run_id: str, journal: Journal, owner: RunDeps, parent: Parent) -> Opened | str:
     """The run an earlier attempt of this tool call started; the id for a new one if there is none to go on with."""
     try:
         records = await journal.load(run_id)
     except UnknownRun:
         return run_id
     state = fold(run_id, records)
-    same = state.agent == order.plan.name and state.prompt == first_entry(order, None, None).prompt
+    same = state.parent == parent and state.agent == order.plan.name and state.prompt == first_entry(order, None, None).prompt
     if same and (state.ended is None or state.ended.status == 'completed'):
         return await reopen_run(order, run_id, journal, owner=owner)
     # The tool does something else this time, or begins again what failed.
-    return run_id if order.run_id else await go_on(order, f'{run_id}+', journal, owner)
+    return run_id if order.run_id else await go_on(order, f'{run_id}+', journal, owner, parent)
 
 
 async def reopen_run(
@@ -63,11 +64,16 @@ async def reopen_run(
     order.limits = state.limits
     take_captured(state)
     around = active_call.get() if owner is not None else None
-    if around is not None and owner is not None:
-        used = state.requests, state.tool_calls, state.tokens, state.spends
-        around.absorb(*used)
-        owner.budget.absorb(*used)
+    if around is not None and owner is not None and order.run_id == run_id and run_id not in owner.counted:
+        used = await used_by(journal, state)  # nothing but its own name leads to it, so this was not counted yet
+        around.take_up(used, around=True)
+        owner.budget.take_up(used, around=True)
+        owner.counted.add(run_id)
     deps = handles_of(order, effects, state, owner, private=waits)
+    if not waits:
+        deps.left = await used_in_open_calls(journal, state)
+        for used in deps.left.values():
+            deps.budget.take_up(used)
     deps.woken = await _woken(state, journal) if state.pending else frozenset()
     deps.events.node = state.at.node if state.at is not None else ''
     ctx = GraphRunContext(state=state, deps=deps)

@@ -13,7 +13,7 @@ from agent_graph.engine.start import PrivateJournal
 from agent_graph.engine.state import APPLY, RunState
 from agent_graph.errors import AgentGraphError, ConfigError, ReplayMismatch, UnexpectedModelBehavior
 from agent_graph.journal import Lease
-from agent_graph.journal.entries import Edited, Ended, Entered, Entry, Paused, Record, Started
+from agent_graph.journal.entries import CallStarted, Edited, Ended, Entered, Entry, Paused, Record, Started
 from agent_graph.messages import JsonValue, Message
 from agent_graph.model import Model, RequestInfo, ResponseBuilder
 
@@ -120,7 +120,12 @@ class ReplayEffects(Effects):
         if self.at_end:  # the code has caught what ended the run
             raise RecordedEnd
         upcoming = self._upcoming
-        waits = isinstance(entry, Paused) and not (upcoming is None and self.state.paused)
+        waits = isinstance(entry, Paused)
+        if waits and upcoming is None and self.state.paused:
+            return  # the recorded wait, which has been taken over
+        if isinstance(entry, CallStarted) and upcoming is None and self.state.paused and self._was_idle(entry):
+            self.at_end = True
+            raise RecordedEnd
         on_path = isinstance(entry, _WALK) or waits
         if self.broken or not on_path:
             APPLY[entry.__class__](self.state, entry)
@@ -135,6 +140,10 @@ class ReplayEffects(Effects):
         APPLY[entry.__class__](self.state, upcoming.entry)
         self.position += 1
         self._take_over()
+
+    def _was_idle(self, entry: CallStarted) -> bool:
+        """A call that a fork has set aside: what waits inside it is the original's, and the fork will make it again."""
+        return entry.tool_call_id in self.state.idle and entry.tool_call_id not in self.state.pending
 
     def _take_over(self) -> None:
         """Apply what was recorded inside the node."""

@@ -104,15 +104,18 @@ async def open_run(order: Order) -> Opened:
     try:
         if around is not None and owner is not None:
             parent = Parent(owner.run_id, around.tool_call_id)
-            around.children += 1
-            run_id = run_id or f'{owner.run_id}:{around.tool_call_id}:{around.children}'
+            if run_id is None:
+                around.children += 1
+                run_id = f'{owner.run_id}:{around.tool_call_id}:{around.children}'
             if journal.__class__ is not PrivateJournal:
                 from agent_graph.engine.reopening import go_on  # most agents run in no tool
 
-                found = await go_on(order, run_id, cast('Journal', journal), owner)
+                found = await go_on(order, run_id, cast('Journal', journal), owner, parent)
                 if not isinstance(found, str):
                     return found
                 run_id = found
+            if order.run_id is not None:
+                owner.counted.add(run_id)
         return await _new_run(order, run_id or new_run_id(), journal, owner, parent)
     finally:
         if around is not None and beside is not None:

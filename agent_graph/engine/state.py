@@ -48,7 +48,7 @@ class RunState:
     counts model requests. `at` is the node the run is in and `visit` counts
     the nodes entered, `started` and `finished` the calls of the response being
     handled. `retries` counts, per tool, the answers in a row that asked the model to try again. `pending` is what is
-    waited for, by the call of this run that waits; `inside` is what runs
+    waited for, by the call of this run that waits; `inside` and `inside_spends` are what runs
     inside the waiting calls have used so far; `idle` are calls that were started and then set aside to wait, as
     opposed to those a crash interrupted; `decided` (until the call starts), `approved`,
     `asked` and `denied` hold what people answered, `answered` whose calls these were, once for each answer; `shown` is
@@ -83,6 +83,7 @@ class RunState:
     confirm: Confirm = 'per_tool'
     paused: bool = False
     inside: Usage | None = None
+    inside_spends: tuple[Spend, ...] = ()
     pending: dict[str, tuple[Pending, ...]] = field(default_factory=dict[str, tuple[Pending, ...]])
     idle: frozenset[str] = frozenset()
     approved: frozenset[str] = frozenset()
@@ -112,6 +113,11 @@ class RunState:
         """What the run has used, agents run inside its tools included, those that wait as well."""
         used = Usage(requests=self.requests, tool_calls=self.tool_calls) + self.tokens
         return used if self.inside is None else used + self.inside
+
+    @property
+    def all_spends(self) -> tuple[Spend, ...]:
+        """The same, response by response."""
+        return (*self.spends, *(self.inside_spends if self.inside is not None else ()))
 
     def valid_messages(self) -> list[Message]:
         """The history as another run could take it over: calls not answered yet are answered as interrupted."""
@@ -259,10 +265,17 @@ def _entered_response(state: RunState, response: AssistantMessage) -> None:
         state.messages.append(response)
     usage = response.usage
     state.tokens = state.tokens + usage if state.tokens is not NO_USAGE else usage
-    state.spends.append(Spend(response.provider_name or '', response.model_name or '', usage))
+    details = response.provider_details
+    others = () if details is None or 'spent_by_others' not in details else _others(details['spent_by_others'])
+    state.spends.append(Spend(response.provider_name or '', response.model_name or '', usage, others))
     for part in response.parts:
         if part.kind == 'tool_call':
             state.call_ids[part.tool_call_id] = None
+
+
+def _others(noted: Any) -> tuple[Spend, ...]:
+    """What of a response's usage tries of other models used, as a model that asks several notes it."""
+    return tuple([Spend(e['provider'] or '', e['model'] or '', Usage(**e['usage'])) for e in noted])
 
 
 def _count_retries(retries: dict[str, int], message: ToolMessage) -> None:
@@ -328,7 +341,7 @@ def _paused(state: RunState, entry: Paused) -> None:
         )
         state.shown |= {waited}
     state.paused = bool(state.pending)
-    state.inside = entry.usage
+    state.inside, state.inside_spends = entry.usage, entry.spends
 
 
 def _answered(state: RunState, entry: Answered) -> None:

@@ -184,6 +184,7 @@ async def run_all(deps: RunDeps, ready: Sequence[Call], answers: dict[str, ToolR
                 if task in done and (answer := _result(task, order[task])) is not None:
                     answers[answer.tool_call_id] = answer
     except BaseException:
+        _give_back(deps, ready)
         await _stop(deps, order, pending)
         raise
 
@@ -195,6 +196,7 @@ async def _run_alone(deps: RunDeps, call: Call, answers: dict[str, ToolReturnPar
         await deps.effects.until(task)
         answer = _result(task, call)
     except BaseException:
+        _give_back(deps, (call,))
         await _stop(deps, {task: call}, {task})
         raise
     if answer is not None:
@@ -209,6 +211,13 @@ def _result(task: asyncio.Task[ToolReturnPart | None], call: Call) -> ToolReturn
             tool_call_id=call.part.tool_call_id,
         )
     return task.result()
+
+
+def _give_back(deps: RunDeps, ready: Sequence[Call]) -> None:
+    """Calls that were reserved and will not start count against no limit of the runs around, which may go on."""
+    if deps.budget.bounded:
+        started = deps.state.started
+        deps.budget.give_back(sum(c.attempt == 1 and c.part.tool_call_id not in started for c in ready))
 
 
 async def _stop(deps: RunDeps, order: dict[asyncio.Task[ToolReturnPart | None], Call], pending: set[Any]) -> None:
@@ -226,6 +235,7 @@ async def _stop(deps: RunDeps, order: dict[asyncio.Task[ToolReturnPart | None], 
             if call.part.tool_call_id in deps.state.finished or call.part.tool_call_id not in deps.state.started:
                 continue
             answer = ToolReturnPart(call.part.tool_name, INTERRUPTED, call.part.tool_call_id, 'interrupted')
+            deps.left.pop(call.part.tool_call_id, None)
             await deps.effects.record(_finished(call, answer))
 
 
@@ -233,14 +243,17 @@ async def _one(deps: RunDeps, call: Call, *, last: bool = False) -> ToolReturnPa
     """One call, in a task of its own: intent, effect, answer. `last`: no other call is still running or to come."""
     part, tool = call.part, call.tool
     call_id = part.tool_call_id
-    await deps.effects.record(CallStarted(call_id, part.tool_name, call.sent, call.attempt))
+    started = deps.effects.record(CallStarted(call_id, part.tool_name, call.sent, call.attempt))
     if deps.around is not None and call.attempt == 1:
         deps.around.count_calls(1)
+    await started
     if deps.sink is not None:
         await deps.sink(FunctionToolCallEvent, part=part)
     if deps.attempts:
         deps.attempts.pop(call_id, None)
     call.active = active = ActiveCall(deps, call_id, deps.around)
+    if deps.left and call_id in deps.left:
+        active.take_up(deps.left.pop(call_id))
     active_call.set(active)
     if deps.tracing is None:
         answer = await _answer(deps, call)
@@ -250,7 +263,7 @@ async def _one(deps: RunDeps, call: Call, *, last: bool = False) -> ToolReturnPa
     if isinstance(answer, tuple):
         deps.waiting.extend(answer)
         if (inside := active.usage()) is not None:
-            deps.waiting_inside.append((inside, tuple(active.spends)))
+            deps.left[call_id] = inside, tuple(active.spends)
         return None
     finished = _finished(call, answer.part, answer)
     if last and deps.effects.batches and deps.may_hold:

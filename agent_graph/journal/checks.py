@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from agent_graph.errors import JournalConflict, JournalError, JournalUnavailable, RunExists, RunLocked, UnknownRun
 from agent_graph.journal.entries import Ended, Entry, Parent, Paused, Record, RunStatus, Started
@@ -23,6 +23,7 @@ __all__ = [
     'status_of',
     'taken',
     'unknown',
+    'with_inside',
 ]
 
 
@@ -75,6 +76,17 @@ def check_limit(limit: int | None) -> None:
     """A limit on a list is not negative."""
     if limit is not None and limit < 0:
         raise JournalError(f'limit must be 0 or more, got {limit!r}; leave it out for all runs')
+
+
+def with_inside(run_id: str, parents: Mapping[str, str | None]) -> list[str]:
+    """A run with those made inside its tools, of runs whose ids begin with its own: by whose parents they are.
+
+    `parents` may hold runs that are somebody's own, and what is inside those.
+    """
+    found = [run_id]
+    for name in found:
+        found += [inner for inner, parent in parents.items() if parent == name]
+    return found
 
 
 def unknown(run_id: str, where: str = 'this journal') -> UnknownRun:

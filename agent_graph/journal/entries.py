@@ -150,11 +150,13 @@ class Ended:
 class Paused:
     """The run waits for people or other systems, and everything that could run has run.
 
-    `usage` is what agents inside the waiting calls have used so far; it is counted for good when such a call finishes.
+    `usage` and `spends` are what agents inside the waiting calls have used so far; it is counted for good when such a call
+    finishes.
     """
 
     pending: tuple[Pending, ...]
     usage: Usage | None = None
+    spends: tuple[Spend, ...] = ()
     kind: Literal['paused'] = field(default='paused', kw_only=True)
 
 
@@ -228,7 +230,11 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """A run as a list shows it. Times are Unix seconds; `last_seq` is its newest entry."""
+    """A run as a list shows it. Times are Unix seconds; `last_seq` is its newest entry.
+
+    `owner` is who drove it last, `None` where the store does not tell; `expires` is when that lease runs out, 0 once the
+    run was given free. Whether a process that has not given its run free still lives is another question.
+    """
 
     run_id: str
     agent: str | None
@@ -238,3 +244,5 @@ class RunInfo:
     last_seq: int
     parent: Parent | None = None
     forked_from: tuple[str, int] | None = None
+    owner: str | None = None
+    expires: float = 0.0

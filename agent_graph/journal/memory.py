@@ -23,6 +23,7 @@ from agent_graph.journal.checks import (
     status_of,
     taken,
     unknown,
+    with_inside,
 )
 from agent_graph.journal.entries import Record, RunInfo, RunStatus
 from agent_graph.journal.follow import Follower, Watchers
@@ -77,6 +78,10 @@ class _Run:
     def newest(self) -> Record:
         return self.records[-1] if self.records else self.read(self.last - 1, None)[0]
 
+    def parent(self) -> str | None:
+        parent = parent_of(self.read(0, 1)[0].entry)
+        return None if parent is None else parent.run_id
+
     def info(self) -> RunInfo:
         first = self.records[0] if self.base is None else self.read(0, 1)[0]
         newest = self.newest()
@@ -89,6 +94,8 @@ class _Run:
             last_seq=self.last,
             parent=parent_of(first.entry),
             forked_from=self.forked_from,
+            owner=self.owner,
+            expires=self.expires,
         )
 
 
@@ -166,10 +173,8 @@ class MemoryJournal:
     async def delete(self, run_id: str) -> None:
         with self._lock:
             self._run(run_id)  # raises if there is none
-            inside = [
-                r for r, run in self._runs.items() if r.startswith(f'{run_id}:') and run.info().parent is not None
-            ]
-            gone = (run_id, *inside)
+            prefix = f'{run_id}:'
+            gone = with_inside(run_id, {r: run.parent() for r, run in self._runs.items() if r.startswith(prefix)})
             for name in gone:
                 run = self._runs.pop(name)
                 run.deleted = True

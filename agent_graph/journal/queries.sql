@@ -66,11 +66,13 @@ SELECT seq, time, large, entry FROM records WHERE run = ? AND seq > ? AND seq <=
 SELECT position, data FROM pieces LEFT JOIN blobs USING (hash) WHERE run = ? AND seq = ? ORDER BY nth
 
 -- :info
-SELECT run_id, agent, status, created, updated, last_seq, parent_run, parent_call, forked_from, forked_at
+SELECT run_id, agent, status, created, updated, last_seq, parent_run, parent_call, forked_from, forked_at,
+    (SELECT owner FROM runs WHERE runs.id = listed_runs.id), (SELECT expires FROM runs WHERE runs.id = listed_runs.id)
 FROM listed_runs WHERE run_id = :run_id
 
 -- :list
-SELECT run_id, agent, status, created, updated, last_seq, parent_run, parent_call, forked_from, forked_at
+SELECT run_id, agent, status, created, updated, last_seq, parent_run, parent_call, forked_from, forked_at,
+    (SELECT owner FROM runs WHERE runs.id = listed_runs.id), (SELECT expires FROM runs WHERE runs.id = listed_runs.id)
 FROM listed_runs WHERE {filters} ORDER BY created DESC, id DESC LIMIT :limit
 
 -- :needed_by_forks
@@ -80,7 +82,7 @@ SELECT max(base_seq) FROM runs WHERE base = ?
 SELECT base.id FROM runs JOIN runs AS base ON base.id = runs.base WHERE runs.id = ? AND base.run_id IS NULL
 
 -- :runs_inside
-SELECT run_id FROM runs WHERE run_id > :from AND run_id < :to AND parent_run IS NOT NULL
+SELECT run_id, parent_run FROM runs WHERE run_id > :from AND run_id < :to AND parent_run IS NOT NULL
 
 -- :hide_run
 UPDATE runs SET run_id = NULL WHERE id = ?

@@ -122,7 +122,8 @@ def list_runs(db: sqlite3.Connection, filters: dict[str, str | float | None], li
 
 
 def _info(row: Sequence[Any]) -> RunInfo:
-    run_id, agent, status, created, updated, last, parent_run, parent_call, forked_from, forked_at = row
+    run_id, agent, status, created, updated, last, parent_run, parent_call, *more = row
+    forked_from, forked_at, owner, expires = more
     return RunInfo(
         run_id=run_id,
         agent=agent,
@@ -132,6 +133,8 @@ def _info(row: Sequence[Any]) -> RunInfo:
         last_seq=last,
         parent=None if parent_run is None else Parent(parent_run, parent_call),
         forked_from=None if forked_from is None else (forked_from, forked_at),
+        owner=owner,
+        expires=expires,
     )
 
 
@@ -172,7 +175,7 @@ def delete(db: sqlite3.Connection, run_id: str) -> None:
     _head(db, run_id)  # raises if there is none
     # The runs made inside its tools have ids that begin with its own; ';' is the character after ':'.
     inside = db.execute(statements()['runs_inside'], {'from': f'{run_id}:', 'to': f'{run_id};'}).fetchall()
-    for name in (run_id, *(row[0] for row in inside)):
+    for name in with_inside(run_id, dict(inside)):
         run: int | None = _head(db, name).id
         db.execute(statements()['hide_run'], (run,))
         while run is not None:

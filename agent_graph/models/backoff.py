@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from agent_graph.errors import ConfigError
+from agent_graph.models.bounds import is_number
 
 __all__ = ['Backoff']
 
@@ -24,7 +25,8 @@ class Backoff:
     jitter: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (self.first >= 0 and self.factor >= 1 and self.most >= 0 and 0 <= self.jitter <= 1):
+        numbers = all(map(is_number, (self.first, self.factor, self.most, self.jitter)))
+        if not (numbers and self.first >= 0 and self.factor >= 1 and self.most >= 0 and 0 <= self.jitter <= 1):
             raise ConfigError(
                 f'{self!r} is no way to wait; first and most are seconds, factor >= 1, jitter from 0 to 1'
             )

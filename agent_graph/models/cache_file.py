@@ -1,7 +1,8 @@
 """The file of a cache: one SQLite table of answers, used by any number of threads and processes at once.
 
-Nothing here may fail a run. A file that is damaged is moved aside and a new one begun; a file that cannot be read or
-written now is told in the log, and its answers are misses. Only a file that is somebody else's is refused.
+Nothing here may fail a run. A cache that is damaged is moved aside and a new one begun; a file that cannot be read or
+written now is told in the log, and its answers are misses. Only a file that is none of ours, and a folder that is not
+there when the file is first opened, are refused.
 
 A cache may lose what it wrote last, so commits do not wait for the disk.
 """
@@ -42,6 +43,10 @@ CREATE INDEX IF NOT EXISTS answers_by_use ON answers (used, length(answer));
 CREATE INDEX IF NOT EXISTS answers_by_end ON answers (expires) WHERE expires IS NOT NULL;
 COMMIT;
 """
+
+_MAGIC, _HEAD, _OWNER = b'SQLite format 3\0', 100, 68
+"""How every database begins, the bytes of its head, and where in it the application's number is. Ours is written with the
+table, so a cache has it from the beginning. Source: the description of SQLite's file format."""
 
 _DAMAGE = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 
@@ -92,6 +97,8 @@ class CacheFile:
         self._db: sqlite3.Connection | None = None
         self._lock = threading.RLock()
         self._told: set[int] = set()
+        self._found = False
+        """The file has been opened before: its folder was there."""
 
     def find(self, key: str, oldest: float) -> Found | None:
         """The answer under `key`, unless it is past its time or was stored before `oldest` (Unix seconds)."""
@@ -185,7 +192,12 @@ class CacheFile:
             time.sleep(0.01)
 
     def _connect(self) -> sqlite3.Connection:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        if not self._found and not self._path.parent.exists():
+            raise ConfigError(
+                f'there is no folder {str(self._path.parent)!r} for the cache; make it, or name another file'
+            )
+        with suppress(FileNotFoundError):
+            self._head()
         db = sqlite3.connect(self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False)
         try:
             db.execute('PRAGMA trusted_schema = OFF')  # the file may come from anywhere
@@ -194,6 +206,7 @@ class CacheFile:
                 db.executescript(_TABLES)
             db.execute('PRAGMA journal_mode = WAL')
             db.execute('PRAGMA synchronous = NORMAL')
+            self._found = True
         except BaseException:
             if db.in_transaction:
                 db.execute('ROLLBACK')
@@ -212,15 +225,33 @@ class CacheFile:
             if db.in_transaction:
                 db.execute('ROLLBACK')
         if tables and owner != _APPLICATION:
-            raise ConfigError(f'{self._path} is a database of another application, no cache; name another file')
+            raise self._foreign('a database of another application')
         if found > FORMAT:
             raise ConfigError(f'{self._path} is a cache of format {found}, of a newer agent_graph; name another file')
         return found if tables else 0
 
+    def _foreign(self, what: str) -> ConfigError:
+        return ConfigError(f'{self._path} is {what}, no cache; it was left as it is: name another file for the cache')
+
+    def _head(self) -> bytes:
+        """How the file begins. Raises `ConfigError` if it is no database: SQLite would write over one of a few bytes."""
+        with self._path.open('rb') as file:
+            head = file.read(_HEAD)
+        if not (head.startswith(_MAGIC) or _MAGIC.startswith(head)):
+            raise self._foreign('no SQLite database')
+        return head
+
+    def _refuse_foreign(self) -> None:
+        """Raises `ConfigError` for a damaged file that was never a cache: it must not be moved."""
+        head = self._head()
+        if len(head) == _HEAD and int.from_bytes(head[_OWNER : _OWNER + 4]) != _APPLICATION:
+            raise self._foreign('a damaged database of another application')
+
     def _replace(self) -> bool:
-        """Move a damaged file aside, with what belongs to it; true if the work may be tried again."""
+        """Move a damaged cache aside, with what belongs to it; true if the work may be tried again."""
         path = self._path
         try:
+            self._refuse_foreign()
             before = path.stat().st_ino
             if self._is_sound():
                 return True  # another process has replaced it: the connection was to what is aside now

@@ -24,7 +24,7 @@ __all__ = ['KEY_FORMAT', 'OWN_DETAILS', 'request_key']
 KEY_FORMAT = 1
 """Part of every key: another way to make them is another number."""
 
-OWN_DETAILS = frozenset({'cached', 'cached_at', 'cached_usage', 'fallback', 'input_tokens_counted'})
+OWN_DETAILS = frozenset({'cached', 'cached_at', 'cached_usage', 'fallback', 'input_tokens_counted', 'spent_by_others'})
 """What wrappers note in a response's `provider_details`; no provider is ever sent it."""
 
 _NOT_ASKED = frozenset({'connect_timeout', 'event_timeout', 'first_event_timeout', 'timeout', 'tool_choice'})

@@ -18,6 +18,7 @@ from agent_graph.errors import CodecError, ConfigError
 from agent_graph.messages import AssistantMessage, Message
 from agent_graph.messages.versioned import VersionedJson
 from agent_graph.model import Model, RequestInfo, ResponseBuilder
+from agent_graph.models.bounds import check, check_callable, is_number, is_whole
 from agent_graph.models.cache_file import CacheFile, Found
 from agent_graph.models.cache_key import OWN_DETAILS, request_key
 from agent_graph.models.cache_thread import CacheThread
@@ -56,7 +57,7 @@ class CachedModel(WrapperModel):
 
     `ttl` is how many seconds an answer may be old, `max_entries` and `max_bytes` bound the file: what was used longest ago
     goes first. Several processes may use one file. Whatever is wrong with the file, the model is asked instead, and the log
-    `agent_graph.models` says so; only a file that is another application's raises `ConfigError`.
+    `agent_graph.models` says so; only a file that was never a cache, or a folder that is not there, raises `ConfigError`.
 
     An answer from the cache has no usage; `provider_details` says `'cached': True`, and what it once took and
     when in `'cached_usage'` and `'cached_at'`. `mode` is how requests use the cache; `with cache.bypass():` and `with cache.refresh():` change that
@@ -78,12 +79,21 @@ class CachedModel(WrapperModel):
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(model)
-        for name, bound in (('ttl', ttl), ('max_entries', max_entries), ('max_bytes', max_bytes)):
-            if bound is not None and not bound > 0:
-                raise ConfigError(f'{name}={bound!r} would keep nothing; pass more than 0, or None for no bound')
+        for name, bound, fits in (
+            ('ttl', ttl, is_number),
+            ('max_entries', max_entries, is_whole),
+            ('max_bytes', max_bytes, is_whole),
+        ):
+            what = 'a whole number' if fits is is_whole else 'seconds'
+            good = bound is None or (fits(bound) and bound > 0)
+            check(good, name, bound, f'keeps nothing; pass {what} above 0, or None for no bound')
+        check(is_number(timeout) and timeout >= 0, 'timeout', timeout, 'is no time; pass seconds, from 0 on')
+        given: Any = namespace
+        check(isinstance(given, str), 'namespace', given, 'is no name; pass a text')
+        check_callable(clock=clock)
         if mode not in ('use', 'refresh', 'bypass'):
             raise ConfigError(f"mode={mode!r} is unknown; use 'use', 'refresh' or 'bypass'")
-        self._path = Path(path).absolute()
+        self._path = _file_at(path)
         self._ttl = ttl
         self._mode: CacheMode = mode
         self._namespace = namespace
@@ -168,6 +178,14 @@ class CachedModel(WrapperModel):
             LOG.debug('an answer cannot be cached: %s', error)
             return
         await self._thread.run(partial(self._file.store, key, answer, self._ttl))
+
+
+def _file_at(path: Any) -> Path:
+    named: Any = os.fspath
+    text: Any = named(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(text, str) or not text.strip() or text == ':memory:':
+        raise ConfigError(f"a cache needs a file, got {path!r}; pass a path, such as 'answers.db'")
+    return Path(text).absolute()
 
 
 def _is_kept(response: AssistantMessage) -> bool:

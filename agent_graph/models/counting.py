@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from agent_graph.errors import AgentGraphError, ConfigError, InputTooLong
+from agent_graph.errors import AgentGraphError, InputTooLong
 from agent_graph.messages import Message
 from agent_graph.model import Model, RequestInfo, ResponseBuilder, ToolDefinition
+from agent_graph.models.bounds import check, is_whole
 from agent_graph.models.estimate import FRAME, message_texts, message_tokens, text_tokens, tool_texts
-from agent_graph.models.tiktokens import Missing, encoder_for
+from agent_graph.models.tiktokens import Missing, encoder_for, is_countable
 from agent_graph.models.wrapper import WrapperModel, line, per_message
 
 __all__ = ['CountingModel', 'TokenCount', 'count_tokens', 'estimated']
@@ -47,6 +48,9 @@ async def count_tokens(
     counted = await _own_count(model, messages, info)
     if isinstance(counted, int):
         return TokenCount(counted, 'provider')
+    if not is_countable(model.name):
+        known = counted or f'{model.provider} offers no count of the tokens of {model.name!r} before it answers'
+        return TokenCount(estimated(messages, info), 'estimate', known)
     try:
         # In a thread, since making an encoder and counting a long text both take their time.
         return TokenCount(await asyncio.to_thread(_exact, model.name, messages, info), 'tiktoken', counted)
@@ -99,8 +103,9 @@ class CountingModel(WrapperModel):
 
     def __init__(self, model: Model | str, *, max_input_tokens: int | None = None) -> None:
         super().__init__(model)
-        if max_input_tokens is not None and not max_input_tokens >= 1:
-            raise ConfigError(f'max_input_tokens={max_input_tokens!r} would let nothing through; pass 1 or more')
+        good = max_input_tokens is None or (is_whole(max_input_tokens) and max_input_tokens >= 1)
+        told = 'lets nothing through; pass a whole number from 1 on, or None for no bound'
+        check(good, 'max_input_tokens', max_input_tokens, told)
         self._most = max_input_tokens
 
     def __repr__(self) -> str:

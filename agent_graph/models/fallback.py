@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Never
 
 from agent_graph.capabilities import Capabilities, capabilities_of
 from agent_graph.errors import AllModelsFailed, ConfigError, ModelError, UnexpectedModelBehavior
 from agent_graph.events import RequestRetried
 from agent_graph.messages import AssistantMessage, JsonValue, Message
 from agent_graph.model import Model, RequestInfo, ResponseBuilder
+from agent_graph.models.bounds import check_callable, check_on
+from agent_graph.models.spending import Spent
 from agent_graph.models.wrapper import LOG, WrapperModel, identity_of, is_free, line, title, usable
 from agent_graph.registry import infer_model
-from agent_graph.usage import NO_USAGE, Usage
 
 __all__ = ['FallbackModel', 'refused']
 
@@ -29,7 +30,7 @@ class _Tried:
 
     errors: list[Exception] = field(default_factory=list[Exception])
     told: list[JsonValue] = field(default_factory=list[JsonValue])
-    spent: Usage = NO_USAGE
+    spent: Spent = field(default_factory=Spent)
 
 
 class FallbackModel(WrapperModel):
@@ -40,7 +41,8 @@ class FallbackModel(WrapperModel):
     Any other error is raised as it is. A streamed answer falls over only before its reader has seen any of it.
 
     What failed is in the response: `provider_details['fallback']`, a list of `{'model', 'provider', 'error'}`; the names of
-    the model that answered are in the response as always. Each fall is a `RequestRetried` event and a line in the log
+    the model that answered are in the response as always; tokens that the others used are in its usage, and in
+    `provider_details['spent_by_others']` for their price. Each fall is a `RequestRetried` event and a line in the log
     `agent_graph.models`. When all fail, `AllModelsFailed` holds every error; if the last one came to a response that
     `on_response` rejects, that response is the answer.
     """
@@ -48,15 +50,20 @@ class FallbackModel(WrapperModel):
     def __init__(
         self,
         models: Sequence[Model | str],
-        *,
+        *more: Never,
         on: type[Exception] | tuple[type[Exception], ...] | Callable[[Exception], bool] = ModelError,
         on_response: Callable[[AssistantMessage], bool] | None = None,
     ) -> None:
         given: Any = models
-        if isinstance(given, str) or not isinstance(given, Sequence) or not given:
-            raise ConfigError(f'models={models!r} is no list of models; pass two or more, best first')
-        super().__init__(models[0])
+        if more or isinstance(given, str) or not isinstance(given, Sequence) or not given:
+            all_given: list[Any] = [models, *more]
+            shown = ', '.join(map(repr, all_given))
+            raise ConfigError(f'FallbackModel({shown}) got no list of models; pass them as a list, best first: [a, b]')
         self._models: list[Model | str] = [usable(m) for m in models]
+        check_on(on)
+        if on_response is not None:
+            check_callable(on_response=on_response)
+        super().__init__(models[0])
         self._on = on
         self._on_response = on_response
 
@@ -87,8 +94,7 @@ class FallbackModel(WrapperModel):
                 if await self._ask(index, tried, messages, info, out):
                     return
         finally:
-            if tried.spent is not NO_USAGE:
-                out.usage = tried.spent + out.usage
+            tried.spent.leave(out)
 
     async def _ask(
         self, index: int, tried: _Tried, messages: Sequence[Message], info: RequestInfo, out: ResponseBuilder
@@ -147,9 +153,8 @@ class FallbackModel(WrapperModel):
         await out.notice(
             RequestRetried, attempt=index + 1, delay=0.0, error=reason, model=model.name, provider=model.provider
         )
-        usage = out.usage
+        tried.spent.take(out)
         await out.restart(reason)
-        tried.spent = tried.spent + usage
 
 
 def _keep(out: ResponseBuilder, told: list[JsonValue]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from agent_graph.errors import ConfigError
 from agent_graph.messages import Message
@@ -41,6 +41,9 @@ class LimitedModel(WrapperModel):
                 f'LimitedModel got the bounds {bounds!r} and limiter={limiter!r}; '
                 'pass concurrency=, per_minute= or tokens_per_minute=, or a limiter that has them'
             )
+        given: Any = limiter
+        if given is not None and not isinstance(given, Limiter):
+            raise ConfigError(f'limiter={given!r} is none; pass a Limiter(...)')
         if count not in ('estimate', 'model'):
             raise ConfigError(f"count={count!r} is unknown; use 'estimate' or 'model'")
         self.limiter = limiter or Limiter(

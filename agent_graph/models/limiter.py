@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from agent_graph.errors import ConfigError
+from agent_graph.models.bounds import check, check_callable, is_number, is_whole
 
 __all__ = ['Limiter', 'Place']
 
@@ -92,8 +92,10 @@ class Limiter:
     ) -> None:
         bounds = {'concurrency': concurrency, 'per_minute': per_minute, 'tokens_per_minute': tokens_per_minute}
         for name, bound in bounds.items():
-            if bound is not None and not bound >= 1:
-                raise ConfigError(f'{name}={bound!r} would let nothing through; pass 1 or more, or None for no bound')
+            good = bound is None or (is_whole(bound) and bound >= 1)
+            check(good, name, bound, 'lets nothing through; pass a whole number from 1 on, or None for no bound')
+        check(is_number(minute) and minute > 0, 'minute', minute, 'is no time; pass seconds, more than 0')
+        check_callable(clock=clock)
         self.concurrency = concurrency
         self.per_minute = per_minute
         self.tokens_per_minute = tokens_per_minute

@@ -9,15 +9,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agent_graph.errors import ConfigError, ModelError
+from agent_graph.errors import ModelError
 from agent_graph.events import RequestRetried
 from agent_graph.messages import Message, UserMessage
 from agent_graph.model import Model, RequestInfo, ResponseBuilder
 from agent_graph.models.backoff import Backoff
+from agent_graph.models.bounds import check, check_callable, check_flags, check_on, is_number, is_whole
 from agent_graph.models.failures import retryable
 from agent_graph.models.guidance import advice_on_error, advice_on_response
+from agent_graph.models.spending import Spent
 from agent_graph.models.wrapper import LOG, WrapperModel, is_free, line, title
-from agent_graph.usage import NO_USAGE, Usage
 
 __all__ = ['RetryingModel']
 
@@ -31,7 +32,7 @@ class _Asking:
     began: float
     guided: bool = False
     tried: list[str] = field(default_factory=list[str])
-    spent: Usage = NO_USAGE
+    spent: Spent = field(default_factory=Spent)
 
     def guide(self, advice: str) -> None:
         """From now on with a word of advice, which only this request holds."""
@@ -75,10 +76,15 @@ class RetryingModel(WrapperModel):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(model)
-        if tries < 1:
-            raise ConfigError(f'tries={tries!r} would never ask; pass how often to ask at most, 1 or more')
-        if seconds is not None and not seconds >= 0:
-            raise ConfigError(f'seconds={seconds!r} is no time; pass 0 or more, or None for no bound')
+        good = is_whole(tries) and tries >= 1
+        check(good, 'tries', tries, 'is no number of tries; pass how often to ask at most, a whole number from 1 on')
+        good = seconds is None or (is_number(seconds) and seconds >= 0)
+        check(good, 'seconds', seconds, 'is no time; pass a number from 0 on, or None for no bound')
+        given: Any = backoff
+        check(isinstance(given, Backoff), 'backoff', given, 'is no way to wait; pass a Backoff(...)')
+        check_on(on)
+        check_flags(restart=restart, guidance=guidance)
+        check_callable(sleep=sleep, random=random, clock=clock)
         self._tries = tries
         self._seconds = seconds
         self._backoff = backoff
@@ -103,8 +109,7 @@ class RetryingModel(WrapperModel):
             while not await self._ask(asking, out):
                 pass
         finally:
-            if asking.spent is not NO_USAGE:
-                out.usage = asking.spent + out.usage
+            asking.spent.leave(out)
 
     async def _ask(self, asking: _Asking, out: ResponseBuilder) -> bool:
         """Ask once; false if the answer has to be asked for again."""
@@ -159,9 +164,8 @@ class RetryingModel(WrapperModel):
         )
         if wait:
             await self._sleep(wait)
-        usage = out.usage
+        asking.spent.take(out)
         await out.restart(reason)
-        asking.spent = asking.spent + usage
 
 
 def _tell(error: Exception, tried: list[str], seconds: float) -> None:

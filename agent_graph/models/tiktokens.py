@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
 import threading
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import tiktoken
 
-__all__ = ['Encoder', 'Missing', 'cached_data', 'encoder_for']
+__all__ = ['Encoder', 'Missing', 'cached_data', 'encoder_for', 'is_countable']
 
 _ADDRESS = 'https://openaipublic.blob.core.windows.net/encodings/'
 
@@ -34,6 +35,15 @@ _lock = threading.Lock()
 
 class Missing(Exception):
     """tiktoken cannot count here; the text says why."""
+
+
+_OPENAI = re.compile(r'(?:ft:)?(?:chatgpt|codex|curie|davinci|gpt|o\d|text-)')
+"""How names of the models begin that tiktoken knows."""
+
+
+def is_countable(model_name: str) -> bool:
+    """Whether the name is one of OpenAI's models; only for those tiktoken has encodings, installed or not."""
+    return _OPENAI.match(model_name.rpartition('/')[2]) is not None
 
 
 class Encoder:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from agent_graph.errors import ConfigError, ModelTimeout
 from agent_graph.messages import Message
 from agent_graph.model import Model, RequestInfo, ResponseBuilder
+from agent_graph.models.bounds import check, is_number
 from agent_graph.models.wrapper import WrapperModel
 
 __all__ = ['TimeoutModel']
@@ -46,8 +47,10 @@ class TimeoutModel(WrapperModel):
         self._bounds = _Bounds(first_event, between, whole)
         for name in ('first_event', 'between', 'whole'):
             bound = getattr(self._bounds, name)
-            if bound is not None and not bound > 0:
-                raise ConfigError(f'{name}={bound!r} is no time to wait; pass seconds, more than 0, or None')
+            good = bound is None or (is_number(bound) and bound > 0)
+            check(good, name, bound, 'is no time to wait; pass seconds, more than 0, or None')
+        if first_event is None and between is None and whole is None:
+            raise ConfigError(f'TimeoutModel({model!r}) has no bound; pass first_event=, between= or whole= in seconds')
 
     def __repr__(self) -> str:
         bounds = self._bounds

@@ -79,7 +79,13 @@ class WrapperModel:
 
 def usable(model: Any) -> Any:
     """`model` itself if it is a `Model` or a text, else a `ConfigError`."""
-    if isinstance(model, (str, WrapperModel, Model)):  # ours first: looking at its names would look up the model
+    if isinstance(model, str):
+        provider, colon, _ = model.partition(':')
+        good = bool(colon and provider)
+    else:
+        # Ours first: looking at its names would look up the model. A class has the names of a model, too.
+        good = isinstance(model, WrapperModel) or (isinstance(model, Model) and not isinstance(model, type))
+    if good:
         return model
     raise ConfigError(f'{model!r} is no model; pass a Model, or a text such as "openai:gpt-5-mini"')
 

@@ -115,6 +115,11 @@ class Walk:
         return status_of(self.last) if self.last is not None else 'running'
 
     @property
+    def of_graph(self) -> bool:
+        """Whether this is a run of a graph of one's own, not of an agent."""
+        return any(step.entry.data is not None for step in self.steps)
+
+    @property
     def usage(self) -> Usage:
         """Everything the run used, agents run inside its tools included."""
         total = Usage(

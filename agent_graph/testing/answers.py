@@ -24,8 +24,9 @@ from agent_graph.messages import (
     ToolCallPart,
 )
 from agent_graph.model import RequestInfo, ResponseBuilder
+from agent_graph.settings import SETTINGS, check_names
 
-__all__ = ['AnswerFunction', 'ModelAnswer', 'as_message', 'check_chunk', 'give', 'give_result']
+__all__ = ['AnswerFunction', 'ModelAnswer', 'as_message', 'check_chunk', 'check_request', 'give', 'give_result']
 
 ModelAnswer: TypeAlias = AssistantMessage | str | Sequence[AssistantPart]
 """A whole response; a text and a list of parts are one without usage that ends with `stop` or `tool_calls`."""
@@ -61,6 +62,11 @@ def check_chunk(chunk: int) -> int:
             f'chunk={chunk!r} is no size of a piece; pass the number of characters to stream at a time, 1 or more'
         )
     return chunk
+
+
+def check_request(info: RequestInfo) -> None:
+    """Raises `ConfigError` for a setting no model knows, as providers do: what is misspelt must not pass a test."""
+    check_names(info.settings, 'a test model', SETTINGS)
 
 
 async def give(message: AssistantMessage, out: ResponseBuilder, chunk: int) -> None:

@@ -19,7 +19,7 @@ from agent_graph.messages import (
     ToolReturnPart,
 )
 from agent_graph.model import RequestInfo, ResponseBuilder, ToolDefinition
-from agent_graph.testing.answers import check_chunk, give
+from agent_graph.testing.answers import check_chunk, check_request, give
 from agent_graph.tools.sample import sample_arguments
 
 __all__ = ['TestModel']
@@ -75,6 +75,8 @@ class TestModel:
 
     async def respond(self, messages: Sequence[Message], info: RequestInfo, out: ResponseBuilder) -> None:
         """Call the tools that are still to be called, or answer."""
+        if info.settings:
+            check_request(info)
         ours = _since_first_request(messages, info.step)
         calls = [self._call(tool, info) for tool in self._due(ours, info)]
         if calls:

@@ -263,6 +263,19 @@ class ListTests(JournalTest):
         assert await journal.runs(status='paused') == []
 
     @check
+    async def test_who_drives_a_run_is_told_rightly_or_not_at_all(self, journal: Journal) -> None:
+        lease = await journal.create('r', first(), owner='me', ttl=TTL)
+        info = await journal.info('r')
+        if info.owner is None:
+            return
+        assert (info.owner, info.expires) == ('me', lease.expires)
+        await journal.release(lease)
+        assert (await journal.info('r')).expires == 0
+        lease = await journal.acquire('r', owner='you', ttl=TTL)
+        (info,) = await journal.runs()
+        assert (info.owner, info.expires) == ('you', lease.expires)
+
+    @check
     async def test_runs_come_newest_first(self, journal: Journal) -> None:
         assert await journal.runs() == []
         for name, agent, time in (('a', 'x', 30.0), ('b', None, 10.0), ('c', 'x', 20.0), ('d', 'y', 30.0)):

@@ -10,7 +10,15 @@ from typing import TypeAlias, cast
 from agent_graph.errors import ConfigError, UnexpectedModelBehavior
 from agent_graph.messages import AssistantMessage, Message
 from agent_graph.model import RequestInfo, ResponseBuilder
-from agent_graph.testing.answers import AnswerFunction, ModelAnswer, as_message, check_chunk, give, give_result
+from agent_graph.testing.answers import (
+    AnswerFunction,
+    ModelAnswer,
+    as_message,
+    check_chunk,
+    check_request,
+    give,
+    give_result,
+)
 
 __all__ = ['FunctionModel', 'Request', 'ScriptItem', 'ScriptedModel']
 
@@ -62,6 +70,8 @@ class ScriptedModel:
 
     async def respond(self, messages: Sequence[Message], info: RequestInfo, out: ResponseBuilder) -> None:
         """Give the next item of the script."""
+        if info.settings:
+            check_request(info)
         item = self._next(Request(tuple(messages), info))
         if isinstance(item, AssistantMessage):
             await give(item, out, self._chunk)
@@ -105,6 +115,8 @@ class FunctionModel:
 
     async def respond(self, messages: Sequence[Message], info: RequestInfo, out: ResponseBuilder) -> None:
         """Give what the function answers."""
+        if info.settings:
+            check_request(info)
         await give_result(self._fn, messages, info, out, self._chunk)
 
 

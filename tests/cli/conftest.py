@@ -287,8 +287,8 @@ def command(folder: Path, capsys: pytest.CaptureFixture[str]) -> Command:
     def call(*args: str) -> Done:
         with pytest.raises(SystemExit) as caught:
             main(args)
-        for name in ('agents', 'agent_graph_target_agents', 'agent_graph_target_staff'):
-            sys.modules.pop(name, None)  # each command is a process of its own
+        for name in [one for one in sys.modules if one == 'agents' or one.startswith('agent_graph_target_')]:
+            sys.modules.pop(name)  # each command is a process of its own
         out, err = capsys.readouterr()
         return Done(int(caught.value.code or 0), out, err)
 
@@ -317,6 +317,9 @@ def spawn(folder: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         if process.poll() is None:
             process.kill()
             process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
 
 
 @dataclass

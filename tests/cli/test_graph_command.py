@@ -52,5 +52,5 @@ def test_a_graph_of_ones_own(command: Command, folder: Path) -> None:
 
 def test_wrong_targets_and_formats(command: Command) -> None:
     done = command('graph', 'agents.py:number')
-    assert done.code == 2 and 'is a int, not an Agent or a pydantic-graph Graph' in done.err
+    assert done.code == 2 and 'is of type int, not an Agent or a pydantic-graph Graph' in done.err
     assert command('graph', 'agents.py:weather', '--format', 'pdf').code == 2

@@ -62,6 +62,16 @@ def test_arguments_the_tool_refuses_are_asked_for_again(terminal: Terminal, fold
     assert screen.code == 0 and 'pay=paid 40 (success)' in screen.text and '\x1b' not in screen.text
 
 
+def test_somebody_else_answers_first(terminal: Terminal, command: Command, folder: Path) -> None:
+    def deny() -> None:
+        (run,) = command('runs', 'list', '--json').json()
+        assert command('runs', 'deny', run['run_id'], 'c1', 'too much').code == 0
+
+    script = [('[l]ater: ', deny), ('', 'a\n'), ('somebody else has answered meanwhile', '')]
+    screen = terminal('run', 'staff.py:payer', 'go', script=script)
+    assert screen.code == 0 and 'pay=too much (denied)' in screen.text and not (folder / 'paid.txt').exists()
+
+
 def test_what_is_left_for_later_stays_in_the_journal(terminal: Terminal, command: Command) -> None:
     screen = terminal(
         'run', 'staff.py:clerk', 'go', script=[('[l]ater: ', 'a\n'), ('[l]ater: ', 'l\n'), ('[l]ater: ', '\x04')]

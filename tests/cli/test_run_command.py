@@ -160,7 +160,7 @@ def test_what_a_model_sends_cannot_steer_the_terminal(command: Command) -> None:
         (['agents.py:wether', 'x'], r'no variable .wether. in agents.py; did you mean agents.py:weather\?'),
         (['agents.py:zzz', 'x'], r'it has agents.py:weather, agents.py:hello'),
         (['agents.py', 'x'], r'does not say which variable; it has agents.py:weather'),
-        (['agents.py:number', 'x'], r'is a int, not an Agent; agents.py has'),
+        (['agents.py:number', 'x'], r'is of type int, not an Agent; agents.py has'),
         (['agents.py:Weather', 'x'], r'is the class Weather, not an Agent'),
         (['missing.py:agent', 'x'], r"there is no file 'missing.py'"),
         (['nothing_here:agent', 'x'], r"there is no module 'nothing_here' here or on the Python path"),
@@ -263,14 +263,14 @@ def test_a_terminal_gets_colours_unless_told_otherwise(spawn: Spawn, no_color: s
     assert 'I look it up.' in plain and 'flowchart TD' in plain and "→ look(city='Bern')" in plain
 
 
-def test_a_reader_that_goes_away_ends_the_run_quietly(spawn: Spawn) -> None:
-    with spawn('run', 'agents.py:slow', 'go', '--json') as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        try:
-            process.wait(60)
-        finally:
-            process.kill()
-        assert 'Traceback' not in process.stderr.read()
-    assert process.returncode == 1
+def test_an_empty_prompt_is_refused_before_anything_is_recorded(command: Command, spawn: Spawn, folder: Path) -> None:
+    for name in ('run', 'step'):
+        done = command(name, 'agents.py:hello', '')
+        assert (done.code, done.err) == (2, 'agent-graph: the prompt is empty; say what to ask\n')
+    process = spawn('run', 'agents.py:hello', '-', stdin=subprocess.DEVNULL)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (
+        2,
+        'agent-graph: standard input, which is to be the prompt, is empty; say what to ask\n',
+    )
+    assert not (folder / 'agent_graph.db').exists()

@@ -84,7 +84,7 @@ def test_answers_of_all_kinds(command: Command, new_run: NewRun) -> None:
         (['approve', 'c1', '--args', '[1]', '--target', 'staff.py:clerk'], 'are not a JSON object'),
         (['approve', 'c1', '--args', '{"euros": "x"}', '--target', 'staff.py:clerk'], 'it should be a valid integer'),
         (['approve', 'c1', '--target', 'staff.py:nobody'], "there is no variable 'nobody'"),
-        (['approve', 'c1', '--target', 'staff.py:free'], "tool 'pay' is gone"),
+        (['approve', 'c1', '--target', 'staff.py:free'], "is one of the agent 'clerk', and staff.py:free is 'free'"),
     ],
 )
 def test_doubt_means_no_and_nothing_is_recorded(
@@ -127,9 +127,106 @@ def test_resume_needs_to_know_the_agent(command: Command, new_run: NewRun) -> No
     done = command('runs', 'resume', run_id)
     assert done.code == 2 and 'the code of a run is not in the journal: pass --target' in done.err
     done = command('runs', 'resume', run_id, '--target', 'staff.py:free')
-    assert done.code == 2 and "was begun by another version of payer: tool 'pay' is gone" in done.err
+    assert done.code == 2 and f"run '{run_id}' is one of the agent 'payer', and staff.py:free is 'free'" in done.err
     done = command('runs', 'resume', 'nothing', '--target', 'staff.py:payer')
     assert done.code == 2 and "there is no run 'nothing'" in done.err
+
+
+@pytest.mark.parametrize('ended', ['completed', 'failed', 'cancelled'])
+def test_resume_of_a_run_that_has_ended_shows_how(command: Command, new_run: NewRun, ended: str) -> None:
+    name = 'fragile' if ended == 'failed' else 'payer'
+    run_id = new_run(f'staff.py:{name}')
+    if ended == 'completed':
+        assert command('runs', 'deny', run_id, 'c1', 'no', '--target', 'staff.py:payer').code == 0
+    elif ended == 'cancelled':
+        assert command('runs', 'cancel', run_id).code == 0
+    before = command('runs', 'export', run_id).out
+    done = command('runs', 'resume', run_id, '--target', f'staff.py:{name}')
+    assert done.code == (0 if ended == 'completed' else 1) and done.err == ''
+    assert done.out.startswith(f'run {run_id} has ended before; nothing is done\n') and 'goes on' not in done.out
+    assert f'status   {ended} in ' in done.out
+    assert ('output:\npay=no (denied)\n' in done.out) == (ended == 'completed')
+    assert ('mended.txt' in done.out or 'No such file' in done.out) == (ended == 'failed')
+    (report,) = command('runs', 'resume', run_id, '--target', f'staff.py:{name}', '--json').json()
+    assert (report['kind'], report['status']) == ('report', ended)
+    assert command('runs', 'export', run_id).out == before
+
+
+@pytest.mark.parametrize(
+    ('target', 'error'),
+    [
+        ('staff.py:nobody', "there is no variable 'nobody' in staff.py"),
+        ('nowhere.py:agent', "there is no file 'nowhere.py'"),
+        ('nowhere:agent', "there is no module 'nowhere'"),
+        ('staff.py:free', "is one of the agent 'payer', and staff.py:free is 'free'; pass the right one"),
+        ('staff.py:letters', "is one of the agent 'payer', and staff.py:letters is a graph; pass that agent"),
+    ],
+)
+@pytest.mark.parametrize('ended', [False, True])
+def test_resume_checks_its_target(command: Command, new_run: NewRun, *, ended: bool, target: str, error: str) -> None:
+    run_id = new_run('staff.py:payer')
+    if ended:
+        command('runs', 'deny', run_id, 'c1', '--target', 'staff.py:payer')
+    done = command('runs', 'resume', run_id, '--target', target)
+    assert done.code == 2 and error in done.err and len(done.err.splitlines()) == 1 and done.out == ''
+
+
+def test_a_renamed_agent_may_go_on_if_that_is_said(command: Command, new_run: NewRun, folder: Path) -> None:
+    run_id = new_run('staff.py:payer')
+    command('runs', 'approve', run_id, 'c1')
+    (folder / 'renamed.py').write_text((folder / 'staff.py').read_text().replace("name='payer'", "name='cashier'"))
+    assert command('runs', 'resume', run_id, '--target', 'renamed.py:payer').code == 2
+    done = command('runs', 'resume', run_id, '--target', 'renamed.py:payer', '--on-change', 'continue')
+    assert done.code == 0 and 'output:\npay=paid 40 (success)\n' in done.out
+
+
+def test_agents_without_a_name_are_told_apart(command: Command, new_run: NewRun, folder: Path) -> None:
+    text = (folder / 'staff.py').read_text()
+    (folder / 'nameless.py').write_text(text.replace(", name='payer'", ''))
+    ours, theirs = new_run('nameless.py:payer'), new_run('staff.py:payer')
+    assert command('runs', 'resume', ours, '--target', 'nameless.py:payer').code == 3
+    err = command('runs', 'resume', ours, '--target', 'staff.py:payer').err
+    assert "is one of the agent without a name, and staff.py:payer is 'payer'; pass the right one" in err
+    err = command('runs', 'resume', theirs, '--target', 'nameless.py:payer').err
+    assert "is one of the agent 'payer', and nameless.py:payer is without a name; pass the right one" in err
+
+
+def test_an_agent_that_has_changed_is_refused_by_name(command: Command, new_run: NewRun, folder: Path) -> None:
+    run_id = new_run('staff.py:payer')
+    changed = (folder / 'staff.py').read_text().replace('tools=clerk._tools[:1]', 'tools=[]')
+    (folder / 'changed.py').write_text(changed)
+    done = command('runs', 'resume', run_id, '--target', 'changed.py:payer')
+    assert done.code == 2 and "was begun by another version of payer: tool 'pay' is gone" in done.err
+
+
+def test_the_deps_are_not_made_for_a_run_that_has_ended(command: Command, new_run: NewRun, folder: Path) -> None:
+    run_id = new_run('agents.py:needy', 'go', '--deps', 'agents.py:people')
+    done = command('runs', 'resume', run_id, '--target', 'agents.py:needy')  # without --deps
+    assert done.code == 0 and "output:\nYou said 'go'.\n" in done.out
+
+
+READ_ONLY = """
+from agent_graph.errors import JournalUnavailable
+from agent_graph.journal.sqlite import SQLiteJournal
+from staff import payer as agent
+
+
+class ReadOnly(SQLiteJournal):
+    async def acquire(self, run_id, **options):
+        raise JournalUnavailable('the journal is read-only')
+
+
+agent.journal = ReadOnly('agent_graph.db')
+"""
+
+
+def test_a_run_that_cannot_be_taken_is_refused_in_one_line(command: Command, new_run: NewRun, folder: Path) -> None:
+    run_id = new_run('staff.py:payer')
+    command('runs', 'approve', run_id, 'c1')
+    (folder / 'read_only.py').write_text(READ_ONLY)
+    done = command('runs', 'resume', run_id, '--target', 'read_only.py:agent')
+    assert (done.code, done.out) == (2, '')
+    assert done.err == 'agent-graph: JournalUnavailable: the journal is read-only\n'
 
 
 def test_resume_of_a_run_that_waits_changes_nothing(command: Command, new_run: NewRun) -> None:
@@ -209,7 +306,9 @@ def test_a_graph_of_ones_own_goes_on(command: Command, folder: Path) -> None:
 
 def test_a_graph_does_not_go_on_with_a_run_of_an_agent(command: Command, new_run: NewRun) -> None:
     done = command('runs', 'resume', new_run('staff.py:payer'), '--target', 'staff.py:letters')
-    assert done.code == 2 and "is one of the agent 'payer'; pass that agent as --target" in done.err
+    assert (
+        done.code == 2 and "is one of the agent 'payer', and staff.py:letters is a graph; pass that agent" in done.err
+    )
 
 
 def wait_for(path: Path) -> None:

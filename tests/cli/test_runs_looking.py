@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import signal
+import sqlite3
 import subprocess
 import time
 from collections.abc import Callable
@@ -72,6 +74,37 @@ def test_a_journal_that_is_not_there_is_not_made(command: Command, folder: Path)
     assert done.code == 2 and done.out == ''
     assert done.err.startswith("agent-graph: there is no journal 'agent_graph.db'; pass --journal PATH")
     assert not (folder / 'agent_graph.db').exists()
+
+
+def test_another_journal_in_the_folder_is_suggested(command: Command, new_run: NewRun, folder: Path) -> None:
+    run_id = new_run('staff.py:free', 'go', '--journal', 'runs.db')
+    (folder / 'other.db').write_text('no journal at all')
+    with sqlite3.connect('foreign.db') as db:
+        db.execute('CREATE TABLE things (name TEXT)')
+    db.close()
+    os.mkfifo('pipe.db')  # opening it would wait for ever
+    for words in (['list'], ['show', run_id], ['resume', run_id, '--target', 'staff.py:free']):
+        done = command('runs', *words)
+        assert done.code == 2 and done.err == (
+            "agent-graph: there is no journal 'agent_graph.db'; there is 'runs.db': pass --journal runs.db, or set "
+            'AGENT_GRAPH_JOURNAL, to say where the runs are\n'
+        )
+    (folder / 'sub').mkdir()
+    new_run('staff.py:free', 'go', '--journal', 'sub/a.db')
+    assert "there is 'sub/a.db': pass --journal sub/a.db" in command('runs', 'list', '--journal', 'sub/b.db').err
+    new_run('staff.py:free', 'go', '--journal', 'more.db')
+    assert "there are 'more.db', 'runs.db': pass --journal PATH" in command('runs', 'list').err
+
+
+def test_an_empty_journal_tells_of_the_other_one(command: Command, new_run: NewRun) -> None:
+    run_id = new_run('staff.py:free', 'go', '--journal', 'runs.db')
+    deleted = new_run('staff.py:free')
+    command('runs', 'delete', deleted)
+    assert command('runs', 'list').out == "no runs; there is 'runs.db', see --journal\n"
+    assert command('runs', 'list', '--status', 'failed').out == 'no runs\n'  # of this kind
+    assert command('runs', 'list', '--json').out == ''
+    err = command('runs', 'show', run_id).err
+    assert err.endswith("in journal 'agent_graph.db'; it holds no runs; there is 'runs.db', see --journal\n")
 
 
 def test_the_journal_may_be_named(

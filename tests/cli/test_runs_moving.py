@@ -286,3 +286,23 @@ def test_a_signal_while_nothing_goes_on_needs_no_traceback(
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=30)
     assert (process.returncode, err) == (143, '')
+
+
+def test_an_id_that_was_forgotten_is_refused(command: Command, new_run: NewRun) -> None:
+    run_id = new_run('staff.py:free')
+    command('runs', 'export', run_id, 'run.jsonl')
+    for words in (['fork', run_id], ['import', 'run.jsonl']):
+        done = command('runs', *words, '--as', '')
+        assert done.code == 2 and done.err == "agent-graph: --as '' is no id; leave it out, or name the run\n"
+    assert len(command('runs', 'list', '--json').json()) == 1
+
+
+def test_a_file_is_named_once(command: Command, new_run: NewRun) -> None:
+    run_id = new_run('staff.py:free')
+    for words, error in (
+        (['import', 'no.jsonl'], "'no.jsonl' cannot be read: No such file or directory"),
+        (['export', run_id, 'no/run.jsonl'], "'no/run.jsonl' cannot be written: No such file or directory"),
+        (['fork', run_id, '--edit', 'no.json'], "--edit 'no.json' cannot be read: No such file or directory"),
+    ):
+        done = command('runs', *words)
+        assert (done.code, done.err) == (2, f'agent-graph: {error}\n')

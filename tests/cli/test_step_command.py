@@ -313,3 +313,42 @@ def test_ctrl_c_while_a_node_runs_stops_before_the_next_one(terminal: Terminal, 
     ]
     screen = terminal('step', 'staff.py:slow', 'go', script=script)
     assert screen.code == 0 and 'wait=waited (success)' in screen.text
+
+
+def test_somebody_else_answers_first(terminal: Terminal, command: Command, folder: Path) -> None:
+    def deny() -> None:
+        (run,) = command('runs', 'list', '--json').json()
+        assert command('runs', 'deny', run['run_id'], 'c1', 'too much').code == 0
+
+    screen = terminal(
+        'step',
+        'staff.py:payer',
+        'go',
+        script=[
+            ('(step) ', 'continue\n'),
+            ('the run waits', ''),
+            ('(step) ', deny),
+            ('', 'approve c1\n'),
+            ('recorded when the run goes on', ''),
+            ('(step) ', 'next\n'),
+            ('somebody else has answered meanwhile: your answers have not been recorded', ''),
+            ('stopped before HandleResponse (entered before the run stopped)', ''),
+            ('(step) ', 'continue\n'),
+            ('pay=too much (denied)', ''),
+        ],
+    )
+    assert screen.code == 0 and not (folder / 'paid.txt').exists()
+
+
+def test_a_run_that_has_ended_is_shown(piped: Piped, command: Command) -> None:
+    piped('staff.py:free', 'go', '--journal', 'runs.db', script='continue\n', code=0)
+    (run,) = command('runs', 'list', '--json', '--journal', 'runs.db').json()
+    again = piped('staff.py:free', '--resume', run['run_id'], '--journal', 'runs.db', script='next\n', code=0)
+    assert again.startswith(f'run {run["run_id"]} has ended before; nothing is done\n')
+    assert 'output:\nadd=3 (success)\n' in again and 'stopped before' not in again
+
+
+def test_the_run_of_another_agent_is_refused(piped: Piped, command: Command) -> None:
+    run_id = run_of(piped('staff.py:free', 'go', script='next\n', code=3))
+    said = piped('staff.py:payer', '--resume', run_id, script='next\n', code=2)
+    assert f"run '{run_id}' is one of the agent 'free', and staff.py:payer is 'payer'; pass the right one" in said

@@ -9,4 +9,5 @@ import pytest
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
+    (tmp_path / 'folder').mkdir()
     return tmp_path / 'folder' / 'cache.db'

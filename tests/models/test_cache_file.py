@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from tests.models.kit import Faulty, ask, by_prompt, cached, text_of
 
 
 def damage_all(path: Path) -> None:
-    path.write_bytes(b'this is no database, whatever it is called' * 100)
+    data = path.read_bytes()
+    path.write_bytes(data[:100] + b'\0' * (len(data) - 100))
 
 
 def damage_middle(path: Path) -> None:
@@ -140,6 +142,43 @@ def test_somebody_elses_database_is_left_alone(path: Path, tmp_path: Path) -> No
     change(path, 'PRAGMA user_version = 99')
     with pytest.raises(ConfigError, match='newer agent_graph'):
         cached(Faulty(['x']), path)
+
+
+@pytest.mark.parametrize(
+    'content',
+    [
+        b'this is no database, whatever it is called' * 100,
+        b'x',
+        b'\0' * 5000,
+        b'SQLite format 3\0' + bytes(84) + b'damaged, and made by somebody else' * 100,
+    ],
+    ids=['text', 'short', 'zeros', 'damaged'],
+)
+def test_a_file_that_was_never_a_cache_is_left_alone(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    model = Faulty(['x'])
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=r'cache.db is .*no cache; it was left as it is: name another file'):
+            cached(model, path)
+    assert path.read_bytes() == content and [f.name for f in path.parent.iterdir()] == ['cache.db']
+    assert not model.requests
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"there is no folder '.*nowhere' for the cache; make it"):
+        cached(Faulty(['x']), tmp_path / 'nowhere' / 'cache.db')
+    assert not (tmp_path / 'nowhere').exists()
+
+
+def test_a_folder_that_is_removed_while_it_is_used(path: Path) -> None:
+    async def main() -> None:
+        async with CachedModel(Faulty(['new', 'new']), path) as cache:
+            assert text_of(await ask(cache)) == 'new'
+        shutil.rmtree(path.parent)
+        assert text_of(await ask(cache)) == 'new', 'a run goes on'
+        await cache.close()
+
+    go(main())
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

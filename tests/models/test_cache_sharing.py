@@ -73,8 +73,8 @@ def finish(process: subprocess.Popen[str]) -> Any:
 @pytest.mark.parametrize('before', ['nothing', 'damage'])
 def test_all_begin_at_the_same_moment(path: Path, before: str) -> None:
     if before == 'damage':
-        path.parent.mkdir()
-        path.write_bytes(os.urandom(50_000))
+        head = b'SQLite format 3\0' + os.urandom(52) + (0x61676D63).to_bytes(4)
+        path.write_bytes(head + os.urandom(50_000))
     processes = [start(path) for _ in range(3)]
     release(processes)
     results = [finish(process) for process in processes]

@@ -77,6 +77,22 @@ def test_a_count_that_fails_is_no_error(counted: Any) -> None:
     assert (counted is None) == ('did not count' not in found.reason)
 
 
+@pytest.mark.parametrize('name', ['claude-sonnet-4-5', 'anthropic/claude-opus-4-6', 'gemini-3-flash', 'oracle-8b'])
+def test_tiktoken_is_no_reason_where_it_could_not_count(name: str) -> None:
+    bare = go(count_tokens(Faulty(['Hi'], name=name, provider='someone'), HELLO))
+    assert bare.source == 'estimate' and 'tiktoken' not in bare.reason
+    assert bare.reason == f'someone offers no count of the tokens of {name!r} before it answers'
+    counts = Counting(['Hi'], name=name)
+    counts.counted = ConfigError('no key')
+    assert go(count_tokens(counts, HELLO)).reason == 'the provider did not count: ConfigError: no key'
+
+
+@pytest.mark.parametrize('name', ['gpt-4o', 'openai/gpt-5-mini', 'o3', 'ft:gpt-4o:me', 'chatgpt-4o-latest'])
+def test_tiktoken_counts_for_models_of_openai(name: str) -> None:
+    found = go(count_tokens(Faulty(['Hi'], name=name), HELLO))
+    assert found.source == 'tiktoken' or 'tiktoken' in found.reason
+
+
 def test_counted_before_it_is_sent() -> None:
     model = Counting(['Hi'])
     message = go(ask(CountingModel(model)))

@@ -140,8 +140,9 @@ def test_what_had_come_is_kept() -> None:
     go(main())
 
 
-def test_no_bound_is_no_bound() -> None:
-    assert text_of(go(ask(TimeoutModel(Faulty(['Hi']))))) == 'Hi'
+def test_no_bound_is_an_error() -> None:
+    with pytest.raises(ConfigError, match=r'has no bound; pass first_event='):
+        TimeoutModel(Faulty(['Hi']))
     with pytest.raises(ConfigError):
         TimeoutModel(Faulty(['Hi']), between=0)
     assert (

@@ -12,7 +12,7 @@ from agent_graph import Agent
 from agent_graph.model import Model
 from tests.providers.loopback import Reply, in_thread
 
-__all__ = ['calls_per_chunk', 'chunked', 'counts']
+__all__ = ['calls_per_chunk', 'chunked', 'counts', 'total']
 
 
 def counts(profile: cProfile.Profile) -> list[tuple[str, int]]:
@@ -22,15 +22,22 @@ def counts(profile: cProfile.Profile) -> list[tuple[str, int]]:
     return [(name, entry[1]) for (_, _, name), entry in entries.items()]
 
 
-def chunked(events: Sequence[bytes]) -> Reply:
+def total(profile: cProfile.Profile) -> int:
+    """All Python and C calls."""
+    return sum(calls for _, calls in counts(profile))
+
+
+def chunked(events: Sequence[bytes], kind: str = 'text/event-stream') -> Reply:
     """A whole HTTP response, each event in a chunk of its own, sent at once."""
-    head = b'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n'
+    head = f'HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n'.encode()
     head += b'connection: close\r\n\r\n'  # as the server does: a client must not try it again
     return Reply([head + b''.join(b'%x\r\n%s\r\n' % (len(e), e) for e in events) + b'0\r\n\r\n'], framing='raw')
 
 
-def calls_per_chunk(make_model: Callable[[str], Model], events: Callable[[int], Sequence[bytes]]) -> float:
-    """Python and C calls for each of a stream's pieces; `events(n)` is a stream of n pieces of text."""
+def calls_per_chunk(
+    make_model: Callable[[str], Model], events: Callable[[int], Sequence[bytes]], kind: str = 'text/event-stream'
+) -> float:
+    """Python and C calls for each of a stream's pieces; `events(n)` is a stream of n pieces of text, of type `kind`."""
 
     def cost(count: int) -> int:
         async def main(url: str) -> int:
@@ -46,9 +53,9 @@ def calls_per_chunk(make_model: Callable[[str], Model], events: Callable[[int], 
             seen = await once()
             profile.disable()
             assert seen == count
-            return sum(calls for _, calls in counts(profile))
+            return total(profile)
 
-        with in_thread([chunked(events(count))]) as server:
+        with in_thread([chunked(events(count), kind)]) as server:
             return asyncio.run(main(server.url))
 
     return (cost(600) - cost(100)) / 500

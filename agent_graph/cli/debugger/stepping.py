@@ -65,6 +65,7 @@ class Debugger:
         self._stepping = True
         self._straight = False  # after a pause the node goes on that the answers are for
         self._error: BaseException | None = None
+        self._moved = False
         self._interrupts = Interrupts(lambda text: self._out.line(text, 'yellow'))
 
     async def walk(self, opening: Opening) -> Exit:
@@ -79,21 +80,34 @@ class Debugger:
             return interrupts.exit or code
 
     async def _session(self, opening: Opening) -> Exit:
-        while True:
-            async with opening as run:
-                self._run = run
-                plan = run.ctx.deps.plan
-                if self._breaks.listed() == 'no breakpoints':
-                    self._breaks = Breakpoints((*plan.tools, *plan.output.tools))
-                if not await self._to_the_end(run):
-                    await keep(run)
-                    return self._left(run.run_id)
-            if run.ctx.state.ended is not None or self._error is not None:
-                return await self._finish()
-            answers = await self._at_pause(run)
+        code = await self._until_it_waits(opening)
+        while code is None:
+            answers = await self._at_pause(self._run)
             if answers is None:
+                return self._left(self._run.run_id)
+            try:
+                code = await self._until_it_waits(self._reopened(answers))
+            except AnswerError:  # what was said here is not recorded, and so not done
+                self._out.line('somebody else has answered meanwhile: your answers have not been recorded', 'red')
+                self._stepping, self._straight = True, False
+                code = await self._until_it_waits(self._reopened({}))
+        return code
+
+    def _reopened(self, answers: Answers) -> Opening:
+        return self._setting.agent.resume_iter(self._run.run_id, answers=answers, **self._setting.options)
+
+    async def _until_it_waits(self, opening: Opening) -> Exit | None:
+        """Walk until the run waits for people (`None`), has ended, or is left."""
+        async with opening as run:
+            self._run = run
+            plan = run.ctx.deps.plan
+            if self._breaks.listed() == 'no breakpoints':
+                self._breaks = Breakpoints((*plan.tools, *plan.output.tools))
+            if not await self._to_the_end(run):
+                await keep(run)
                 return self._left(run.run_id)
-            opening = self._setting.agent.resume_iter(run.run_id, answers=answers, **self._setting.options)
+        ended = run.ctx.state.ended is not None or self._error is not None
+        return await self._finish() if ended else None
 
     async def _to_the_end(self, run: AgentRun[Any]) -> bool:
         """Run node after node; false when the debugger was left before the end."""
@@ -119,6 +133,7 @@ class Debugger:
 
     async def _run_node(self, run: AgentRun[Any]) -> None:
         node: Any = run.next_node
+        self._moved = True
         if isinstance(node, UserPrompt):  # nothing happens in it that could be watched
             self._out.line('● UserPrompt', 'bold cyan')
         else:
@@ -267,7 +282,8 @@ class Debugger:
         status = status_of(records[-1].entry)
         output = run.result.output if run.result is not None else None
         error = None if self._error is None else one_line(self._error)
-        LiveView(self._out).finish(Report(run.run_id, status, records, output, error, self._setting.place))
+        place, before = self._setting.place, not self._moved
+        LiveView(self._out).finish(Report(run.run_id, status, records, output, error, place, ended_before=before))
         if status == 'failed' and self._setting.place.journal:
             self._out.line('')
             self._out.line('to try the node it failed in once more:')

@@ -188,10 +188,11 @@ def _say(command: _Command, run_id: str, pending: Pending, left: Sequence[Pendin
 
 def _go_on(command: _Command, target: str) -> None:
     """Answer through the agent itself: its tools check new arguments before anything is recorded."""
-    opened = open_target(target, command.journal, model=command.model, deps=command.deps)
+    opened = open_target(target, command.journal, model=command.model)
+    options = opened.options(command.deps)
     if not opened.place.journal:
         raise CommandError(f'{target!r} keeps its runs where this command cannot look; pass --journal PATH')
     file = Path(opened.place.journal)
     stored, pending = with_journal(file, lambda journal: _find(journal, command))
     given = _given(command, stored, pending)
-    raise typer.Exit(go_on(opened, stored.info.run_id, {pending: given}, {}, as_json=command.as_json))
+    raise typer.Exit(go_on(opened, stored.info.run_id, {pending: given}, options, as_json=command.as_json))

@@ -10,10 +10,19 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from agent_graph.cli.exits import CommandError
+from agent_graph.cli.exits import CommandError, file_problem
 from agent_graph.cli.facts import Place
-from agent_graph.cli.journals import DEFAULT_JOURNAL, JournalOption, JsonOption, RunArgument, find_run, with_journal
+from agent_graph.cli.journals import (
+    DEFAULT_JOURNAL,
+    JournalOption,
+    JsonOption,
+    RunArgument,
+    check_new_id,
+    find_run,
+    with_journal,
+)
 from agent_graph.cli.machine import info_data, write_json
+from agent_graph.cli.runs.standing import Standing, standing
 from agent_graph.cli.terminal import open_terminal
 from agent_graph.engine.forks import fork_run
 from agent_graph.engine.state import RunState
@@ -60,11 +69,12 @@ def fork(
 
     Exit codes: 0 made; 2 no such run or entry, a FILE that cannot be read, or a journal that cannot be used.
     """
+    check_new_id(new_id)
     change = None if edit is None else read_edit(edit)
     point = int(at) if at is not None and at.isascii() and at.isdecimal() else at
-    made = with_journal(journal, lambda opened: _fork(opened, run, point, change, new_id))
+    made, stands = with_journal(journal, lambda opened: _fork(opened, run, point, change, new_id))
     if as_json:
-        write_json(info_data(made))
+        write_json(info_data(made, stands))
         return
     out = open_terminal()
     source, seq = made.forked_from or ('', 0)
@@ -76,14 +86,28 @@ def fork(
 
 async def _fork(
     journal: Journal, given: str, at: int | str | None, edit: Callable[[RunState], Any] | None, new_id: str | None
-) -> RunInfo:
-    info = await find_run(journal, given)
-    made = await fork_run(journal, info.run_id, at=at, edit=edit, replacement=None, new_id=new_id)
-    return await journal.info(made)
+) -> tuple[RunInfo, Standing]:
+    source = await find_run(journal, given)
+    run_id = await fork_run(journal, source.run_id, at=at, edit=edit, replacement=None, new_id=new_id)
+    made = await journal.info(run_id)
+    return made, await standing(journal, made)
 
 
 _KNOWN = (
-    *('v', 'run_id', 'agent', 'status', 'created', 'updated', 'entries', 'parent', 'forked_from', 'at', 'prompt'),
+    *(
+        'v',
+        'run_id',
+        'agent',
+        'status',
+        'state',
+        'created',
+        'updated',
+        'entries',
+        'parent',
+        'forked_from',
+        'at',
+        'prompt',
+    ),
     *('limits', 'confirm', 'models', 'usage', 'cost', 'seconds', 'output', 'error', 'error_type', 'pending'),
 )
 """What `runs show --json` gives besides; anything else in a FILE is a slip."""
@@ -94,7 +118,7 @@ def read_edit(file: Path) -> Callable[[RunState], None]:
     try:
         data: object = json.loads(file.read_text(encoding='utf-8'))
     except (OSError, ValueError, RecursionError) as error:
-        raise CommandError(f'--edit {str(file)!r} cannot be read: {error}') from error
+        raise CommandError(f'--edit {str(file)!r} cannot be read: {file_problem(error)}') from error
     fields: object = {'messages': cast('list[Any]', data)} if isinstance(data, list) else data
     if not isinstance(fields, dict):
         raise CommandError(f'--edit {str(file)!r} holds neither a list of messages nor an object with some')

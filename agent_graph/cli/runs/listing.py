@@ -6,28 +6,30 @@ import re
 import time
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.cells import cell_len
 
 from agent_graph.cli.exits import CommandError
-from agent_graph.cli.facts import time_text
-from agent_graph.cli.journals import JournalOption, JsonOption, with_journal
+from agent_graph.cli.facts import Place, time_text
+from agent_graph.cli.journals import DEFAULT_JOURNAL, JournalOption, JsonOption, elsewhere, with_journal
 from agent_graph.cli.machine import info_data, write_json
+from agent_graph.cli.runs.standing import STORED, STYLES, Standing, is_open, standing
 from agent_graph.cli.terminal import open_terminal, printable
-from agent_graph.journal.entries import RunInfo, RunStatus
+from agent_graph.errors import UnknownRun
+from agent_graph.journal import Journal
+from agent_graph.journal.entries import RunInfo
 from agent_graph.render.wording import short
 
-__all__ = ['STYLES', 'list_runs', 'moment']
-
-STYLES: dict[RunStatus, str] = {'running': 'cyan', 'paused': 'yellow', 'failed': 'red', 'cancelled': 'dim'}
+__all__ = ['list_runs', 'moment']
 
 _UNITS = {'s': 1, 'm': 60, 'h': 3600, 'd': 86400, 'w': 604800}
 
 
 def list_runs(
-    status: Annotated[RunStatus | None, typer.Option(help='Only runs that stand so.', show_default=False)] = None,
+    status: Annotated[Standing | None, typer.Option(help='Only runs that stand so.', show_default=False)] = None,
     agent: Annotated[
         str | None, typer.Option(metavar='NAME', help='Only runs of this agent.', show_default=False)
     ] = None,
@@ -45,25 +47,58 @@ def list_runs(
 ) -> None:
     """List runs, the newest first: id, agent, status, when it began, how many entries, and where it came from.
 
-    `running` is also a run whose process died: `runs resume` goes on with it. With --json one object a line: `run_id`,
-    `agent`, `status`, `created` and `updated` (Unix seconds), `entries`, `parent` (the tool call it was started from),
-    `forked_from`.
+    `running`: somebody drives it now. `paused`: it waits for people. `answered`: it waits for nobody any more. `stopped`: it
+    was left, forked or imported before its end. `died`: its process is gone, or has given no sign of life for longer than
+    its lease. `runs resume` goes on with the last three. `completed`, `failed`, `cancelled`: it has ended.
+
+    With --json one object a line: `run_id`, `agent`, `state` (the words above), `status` (its newest entry alone: `running`
+    also for what is answered, stopped or died), `created` and `updated` (Unix seconds), `entries`, `parent` (the tool call
+    it was started from), `forked_from`.
 
     Exit codes: 0 listed, also when there are none; 2 wrong arguments, or a journal that cannot be used.
     """
     start = None if since is None else moment(since, time.time())
-    found = with_journal(
-        journal,
-        lambda opened: opened.runs(status=status, agent=agent, since=start, limit=limit + 1 if limit else None),
-    )
+    most = limit + 1 if limit else None
+    found = with_journal(journal, lambda opened: _find(opened, status, agent, start, most))
     shown = found[:limit] if limit else found
     if as_json:
-        for info in shown:
-            write_json(info_data(info))
+        for info, stands in shown:
+            write_json(info_data(info, stands))
         return
-    _show(shown)
+    _show(shown, journal, everything=status is None and agent is None and since is None)
     if len(found) > len(shown):
         open_terminal().line(f'older runs are not shown; --limit {2 * limit} shows more, --limit 0 all', 'dim')
+
+
+async def _find(
+    journal: Journal, wanted: Standing | None, agent: str | None, since: float | None, most: int | None
+) -> list[tuple[RunInfo, Standing]]:
+    """The runs that stand as wanted, with how they stand; at most so many."""
+    found: list[tuple[RunInfo, Standing]] = []
+    for info in await _candidates(journal, wanted, agent, since, most):
+        if len(found) == most:
+            break
+        try:
+            stands = await standing(journal, info)
+        except UnknownRun:  # deleted meanwhile
+            continue
+        if wanted in (None, stands):
+            found.append((info, stands))
+    return found
+
+
+async def _candidates(
+    journal: Journal, wanted: Standing | None, agent: str | None, since: float | None, most: int | None
+) -> list[RunInfo]:
+    """Runs that may stand so, the newest first. Only what the store can tell by itself may be limited there."""
+    if wanted is None:
+        return await journal.runs(agent=agent, since=since, limit=most)
+    stored = STORED[wanted]
+    some = [
+        await journal.runs(status=status, agent=agent, since=since, limit=most if len(stored) == 1 else None)
+        for status in stored
+    ]
+    return sorted((info for infos in some for info in infos), key=lambda info: info.created, reverse=True)
 
 
 def moment(text: str, now: float) -> float:
@@ -79,22 +114,26 @@ def moment(text: str, now: float) -> float:
         ) from error
 
 
-def _show(runs: Sequence[RunInfo]) -> None:
+def _show(runs: Sequence[tuple[RunInfo, Standing]], journal: Path | None, *, everything: bool) -> None:
     out = open_terminal()
     if not runs:
-        out.line('no runs')
+        out.line(f'no runs{elsewhere(journal or DEFAULT_JOURNAL) if everything else ""}')
         return
-    rows = [_row(info) for info in runs]
+    rows = [_row(info, stands) for info, stands in runs]
     head = ('run', 'agent', 'status', 'began', 'entries', '')
     widths = [max(cell_len(row[i]) for row in (head, *rows)) for i in range(len(head))]
     out.line(_aligned(head, widths), 'bold')
-    for info, row in zip(runs, rows, strict=True):
-        out.line(_aligned(row, widths), STYLES.get(info.status, ''))
+    for (_, stands), row in zip(runs, rows, strict=True):
+        out.line(_aligned(row, widths), STYLES.get(stands, ''))
+    words = list(dict.fromkeys(stands for _, stands in runs if is_open(stands)))
+    if words:
+        place = Place(str(journal or DEFAULT_JOURNAL))
+        out.line(f'{", ".join(words)}: to go on, {place.command("runs", "resume", "ID", target=True)}', 'dim')
 
 
-def _row(info: RunInfo) -> tuple[str, ...]:
+def _row(info: RunInfo, stands: Standing) -> tuple[str, ...]:
     began = time_text(info.created)
-    cells = (info.run_id, short(info.agent or '-', 24), info.status, began, str(info.last_seq), _origin(info))
+    cells = (info.run_id, short(info.agent or '-', 24), stands, began, str(info.last_seq), _origin(info))
     return tuple(printable(' '.join(cell.split())) for cell in cells)
 
 

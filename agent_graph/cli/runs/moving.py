@@ -10,11 +10,12 @@ from typing import Annotated
 
 import typer
 
-from agent_graph.cli.exits import CommandError
+from agent_graph.cli.exits import CommandError, file_problem
 from agent_graph.cli.facts import counted
-from agent_graph.cli.journals import JournalOption, JsonOption, RunArgument, with_journal
+from agent_graph.cli.journals import JournalOption, JsonOption, RunArgument, check_new_id, with_journal
 from agent_graph.cli.machine import info_data, write_json
 from agent_graph.cli.runs.reading import Stored, read_run
+from agent_graph.cli.runs.standing import Standing, standing
 from agent_graph.cli.terminal import open_terminal
 from agent_graph.engine.effects import LEASE_SECONDS
 from agent_graph.engine.lease import new_owner
@@ -53,7 +54,7 @@ def export(
     try:
         file.write_text(text, encoding='utf-8', newline='\n')
     except OSError as error:
-        raise CommandError(f'{str(file)!r} cannot be written: {error}') from error
+        raise CommandError(f'{str(file)!r} cannot be written: {file_problem(error)}') from error
     _written(stored, file, as_json)
 
 
@@ -91,6 +92,7 @@ def import_(
 
     Exit codes: 0 imported; 2 the id is taken, FILE is no export, or the journal cannot be used: nothing was written.
     """
+    check_new_id(new_id)
     run_id = new_id or _id_of(file)
     try:
         records = import_run(_text_of(file))
@@ -98,11 +100,11 @@ def import_(
         raise CommandError(f'{file!r} is no export of a run: {error}') from error
     if not records or not isinstance(records[0].entry, Started):
         raise CommandError(f'{file!r} is no export of a run: it does not begin with the start of one')
-    made = with_journal(journal, lambda opened: _import(opened, run_id, records), make=True)
+    made, stands = with_journal(journal, lambda opened: _import(opened, run_id, records), make=True)
     if as_json:
-        write_json(info_data(made))
+        write_json(info_data(made, stands))
         return
-    open_terminal().line(f'imported as run {made.run_id}: {counted(made.last_seq, "entry")}, {made.status}')
+    open_terminal().line(f'imported as run {made.run_id}: {counted(made.last_seq, "entry")}, {stands}')
 
 
 def _id_of(file: str) -> str:
@@ -116,10 +118,10 @@ def _text_of(file: str) -> str:
         data = sys.stdin.buffer.read() if file == '-' else Path(file).read_bytes()
         return data.decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f'{file!r} cannot be read: {error}') from error
+        raise CommandError(f'{file!r} cannot be read: {file_problem(error)}') from error
 
 
-async def _import(journal: Journal, run_id: str, records: Sequence[Record]) -> RunInfo:
+async def _import(journal: Journal, run_id: str, records: Sequence[Record]) -> tuple[RunInfo, Standing]:
     try:
         lease = await journal.create(run_id, records, owner=new_owner(), ttl=LEASE_SECONDS)
     except RunExists as error:
@@ -127,4 +129,5 @@ async def _import(journal: Journal, run_id: str, records: Sequence[Record]) -> R
             f'run {run_id!r} is in this journal already; pass --as NEWID to import it under another id'
         ) from error
     await journal.release(lease)
-    return await journal.info(run_id)
+    made = await journal.info(run_id)
+    return made, await standing(journal, made)

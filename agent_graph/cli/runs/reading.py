@@ -34,6 +34,11 @@ class Stored:
     records: Sequence[Record]
 
     @property
+    def whole(self) -> bool:
+        """Whether its newest entry is among the records."""
+        return self.records[-1].seq >= self.info.last_seq
+
+    @property
     def state(self) -> RunState:
         """The fold of the records."""
         return fold(self.info.run_id, self.records)

@@ -31,7 +31,7 @@ def cancel(run: RunArgument, journal: JournalOption = None, as_json: JsonOption 
     """
     before, after = with_journal(journal, lambda opened: _cancel(opened, run))
     if as_json:
-        write_json(info_data(after))
+        write_json(info_data(after, after.status))
     elif before.status == after.status:
         open_terminal().line(f'run {after.run_id} had ended before: {after.status}')
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,12 +23,12 @@ from agent_graph.cli.journals import (
 )
 from agent_graph.cli.people import Answers
 from agent_graph.cli.run import DepsOption, ModelOption, NoStreamOption, TracebackOption
-from agent_graph.cli.targets import TARGET_HELP, load_deps, load_graph
+from agent_graph.cli.targets import TARGET_HELP, check_owner, load_deps, load_graph
 from agent_graph.cli.view import View
-from agent_graph.cli.watching import Driver, Outcome, Watch, agent_driver, watch
-from agent_graph.errors import ConfigError
+from agent_graph.cli.watching import Driver, Finished, Outcome, Watch, agent_driver, watch
 from agent_graph.journal import Journal
-from agent_graph.journal.entries import Started
+from agent_graph.journal.checks import is_over
+from agent_graph.journal.entries import Ended
 from agent_graph.journal.sqlite import SQLiteJournal
 from agent_graph.workflow import resume_graph
 
@@ -70,39 +71,45 @@ def resume(
     """Go on with a run that was killed, left, forked, or answered; nothing that was recorded is done again.
 
     The code of a run is not in the journal: --target names its agent, or its pydantic-graph Graph. A run that still waits
-    for people asks you, if standard input is a terminal. One that has ended shows how, and nothing is done.
+    for people asks you, if standard input is a terminal. One that has ended shows how, and nothing is done. An agent or
+    graph of another name is refused, unless --on-change says that it may have been renamed.
 
     Exit codes: 0 the run completed; 1 it failed or was cancelled; 2 nothing was done: wrong arguments, no such run,
     another agent, another process drives it; 3 it waits for people; 130 and 143 cancelled by a signal.
     """
-    opened = open_target(target, journal, model=model, deps=deps)
-    found = opened.find(run)
-    options = {'on_change': on_change}
+    opened = open_target(target, journal, model=model)
+    run_id, ended = opened.find(run)
+    given = {'on_change': on_change} if ended else {'on_change': on_change, **opened.options(deps)}
     code = go_on(
-        opened, found, {}, options, as_json=as_json, stream=not no_stream, show_traceback=show_traceback, ask=True
+        opened, run_id, {}, given, as_json=as_json, stream=not no_stream, show_traceback=show_traceback, ask=True
     )
     raise typer.Exit(code)
 
 
+@dataclass(frozen=True, slots=True)
 class Target:
-    """What drives a stored run, with the journal the run is in."""
+    """What drives a stored run, with the journal the run is in. `model` is another than the agent's own."""
 
-    def __init__(
-        self, target: Agent[Any, Any] | Graph[Any, Any, Any, Any], name: str, journal: Journal, where: str, given: Any
-    ) -> None:
-        self.target = target
-        self.journal = journal
-        self.place = Place(where, name)
-        self.given: dict[str, Any] = given
+    target: Agent[Any, Any] | Graph[Any, Any, Any, Any]
+    journal: Journal
+    place: Place
+    model: str | None = None
 
-    def find(self, given: str) -> str:
-        """The id of the run whose id is or begins with `given`."""
+    def find(self, given: str) -> tuple[str, bool]:
+        """The id of the run whose id is or begins with `given`, and whether it is known to have ended."""
         if not self.place.journal:
-            return given
-        return with_journal(Path(self.place.journal), lambda opened: find_run(opened, given)).run_id
+            return given, False
+        info = with_journal(Path(self.place.journal), lambda opened: find_run(opened, given))
+        return info.run_id, is_over(info.status)
+
+    def options(self, deps: str | None) -> dict[str, Any]:
+        """What `agent.resume` or `resume_graph` is to be called with. Calls what `deps` names."""
+        if isinstance(self.target, Agent):
+            return {'model': self.model, 'deps': load_deps(self.target, deps)}
+        return {'deps': load_deps(None, deps)}
 
 
-def open_target(name: str | None, journal: Path | None, *, model: str | None, deps: str | None) -> Target:
+def open_target(name: str | None, journal: Path | None, *, model: str | None) -> Target:
     """Load the agent or graph of a stored run, with its journal. Raises `CommandError`."""
     if name is None:
         raise CommandError(
@@ -115,34 +122,36 @@ def open_target(name: str | None, journal: Path | None, *, model: str | None, de
             raise CommandError(f'{name!r} is a graph, not an agent: --model has no use there')
         file = journal or DEFAULT_JOURNAL
         check_there(file)
-        return Target(target, name, SQLiteJournal(file), str(file), {'deps': load_deps(None, deps)})
+        return Target(target, SQLiteJournal(file), Place(str(file), name))
     chosen, where = journal_for(target, journal)
     if where:
         check_there(where)
     target.journal = chosen
-    return Target(target, name, chosen, where, {'model': model, 'deps': load_deps(target, deps)})
+    return Target(target, chosen, Place(where, name), model)
 
 
 def go_on(
     opened: Target,
     run_id: str,
     answers: Answers,
-    options: dict[str, Any],
+    given: dict[str, Any],
     *,
     as_json: bool,
     stream: bool = True,
     show_traceback: bool = False,
     ask: bool = False,
 ) -> Exit:
-    """Go on with a stored run and watch it."""
-    given = {**opened.given, **options}
+    """Go on with a stored run and watch it; one that has ended is shown. `given` are the options of `agent.resume`."""
 
     def make(view: View) -> Driver:
         drive = _driver(opened.target, run_id, opened.journal, view, given, stream=stream)
 
         async def checked(answers: Answers) -> Outcome:
-            await _check_kind(opened, run_id)
-            return await drive(answers)
+            records = await opened.journal.load(run_id)
+            renamed = given.get('on_change') == 'continue'
+            check_owner(opened.target, opened.place.target, run_id, records[0].entry, renamed=renamed)
+            last = records[-1].entry
+            return await drive(answers) if not isinstance(last, Ended) else Finished.of(run_id, last)
 
         return checked
 
@@ -162,15 +171,3 @@ def _driver(
     if isinstance(target, Agent):
         return agent_driver(target, run_id, view, stream=stream, resume=given)
     return lambda answers: resume_graph(target, run_id, journal=journal, answers=answers, **given)
-
-
-async def _check_kind(opened: Target, run_id: str) -> None:
-    """An agent's run and a graph's are different walks; only the first has tools in its fingerprint."""
-    (first,) = await opened.journal.load(run_id, upto=1)
-    entry = first.entry
-    name = entry.agent if isinstance(entry, Started) else None
-    of_agent = isinstance(entry, Started) and 'tools' in (entry.fingerprint or {})
-    if of_agent and not isinstance(opened.target, Agent):
-        raise ConfigError(f'run {run_id!r} is one of the agent {name!r}; pass that agent as --target')
-    if not of_agent and isinstance(opened.target, Agent):
-        raise ConfigError(f'run {run_id!r} is one of the graph {name!r}, not of an agent; pass that graph as --target')

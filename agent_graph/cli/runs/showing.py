@@ -12,6 +12,7 @@ from agent_graph.cli.facts import (
     Place,
     cost_fact,
     how_to_answer,
+    model_fact,
     model_names,
     output_text,
     time_text,
@@ -19,8 +20,8 @@ from agent_graph.cli.facts import (
 )
 from agent_graph.cli.journals import DEFAULT_JOURNAL, JournalOption, JsonOption, RunArgument, with_journal
 from agent_graph.cli.machine import conversation_data, info_data, pending_data, plain, write_json
-from agent_graph.cli.runs.listing import STYLES
 from agent_graph.cli.runs.reading import AtOption, Stored, read_run, still_waiting
+from agent_graph.cli.runs.standing import STYLES, Standing, standing
 from agent_graph.cli.terminal import Terminal, open_terminal, printable
 from agent_graph.journal import Journal
 from agent_graph.journal.checks import status_of
@@ -49,29 +50,41 @@ def show(
     Exit codes: 0 shown; 2 no such run or entry, or a journal that cannot be used.
     """
 
-    async def look(opened: Journal) -> tuple[Stored, tuple[Pending, ...]]:
+    async def look(opened: Journal) -> tuple[Stored, Standing, tuple[Pending, ...]]:
         stored = await read_run(opened, run, at)
-        return stored, await still_waiting(opened, stored.state)
+        stands = await standing(opened, stored.info) if stored.whole else status_of(stored.records[-1].entry)
+        return stored, stands, await still_waiting(opened, stored.state)
 
-    stored, waiting = with_journal(journal, look)
+    stored, stands, waiting = with_journal(journal, look)
     if as_json:
-        write_json(_run_data(stored, waiting))
+        write_json(_run_data(stored, stands, waiting))
         return
     out = open_terminal()
     place = Place(str(journal or DEFAULT_JOURNAL))
-    _show_facts(out, stored, place)
+    _show_facts(out, stored, stands, place)
     out.line('')
     out.line(tree(stored.records))
     if messages:
         _show_messages(out, stored)
     _show_end(out, stored, waiting, place)
+    if stands in _WAYS:
+        out.line('')
+        out.line(f'{_WAYS[stands]}; to go on with it:', 'bold yellow')
+        out.line(place.command('runs', 'resume', stored.info.run_id, target=True), indent=2)
 
 
-def _run_data(stored: Stored, waiting: tuple[Pending, ...]) -> dict[str, Any]:
+_WAYS: dict[Standing, str] = {
+    'answered': 'everything the run waited for is answered',
+    'stopped': 'the run has not ended, and nobody drives it',
+    'died': 'the process that drove the run is gone',
+}
+
+
+def _run_data(stored: Stored, stands: Standing, waiting: tuple[Pending, ...]) -> dict[str, Any]:
     walk, state = read(stored.records), stored.state
     ended = state.ended
     return {
-        **info_data(stored.info),
+        **info_data(stored.info, stands),
         'status': status_of(stored.records[-1].entry),
         'at': stored.records[-1].seq,
         'prompt': plain(state.prompt),
@@ -90,17 +103,16 @@ def _run_data(stored: Stored, waiting: tuple[Pending, ...]) -> dict[str, Any]:
     }
 
 
-def _show_facts(out: Terminal, stored: Stored, place: Place) -> None:
+def _show_facts(out: Terminal, stored: Stored, stands: Standing, place: Place) -> None:
     info, walk = stored.info, read(stored.records)
-    status = status_of(stored.records[-1].entry)
     for name, value, style in (
         ('run', info.run_id, 'bold'),
-        ('agent', info.agent or '-', ''),
-        ('status', status, STYLES.get(status, 'green')),
+        ('graph' if walk.of_graph else 'agent', info.agent or '-', ''),
+        ('status', stands, STYLES.get(stands, 'green')),
         ('began', f'{time_text(info.created)}, {seconds_text(walk.seconds)} to its newest entry', ''),
         ('entries', _entries_fact(stored), ''),
         *((name, value, '') for name, value in _origin(stored)),
-        ('model', ', '.join(model_names(stored.records)) or 'none answered', ''),
+        ('model', model_fact(walk), ''),
         ('usage', usage_fact(walk), ''),
         ('cost', cost_fact(walk), ''),
         ('journal', place.journal, ''),
@@ -109,8 +121,8 @@ def _show_facts(out: Terminal, stored: Stored, place: Place) -> None:
 
 
 def _entries_fact(stored: Stored) -> str:
-    last, seen = stored.info.last_seq, stored.records[-1].seq
-    return str(last) if seen == last else f'the first {seen} of {last}'
+    last = stored.info.last_seq
+    return str(last) if stored.whole else f'the first {stored.records[-1].seq} of {last}'
 
 
 def _origin(stored: Stored) -> Iterator[tuple[str, str]]:
@@ -142,7 +154,7 @@ def _show_end(out: Terminal, stored: Stored, waiting: tuple[Pending, ...], place
         out.block('output', output_text(ended.output) if ended.output_stored else '(it has no JSON form)')
     elif ended is not None:
         out.line(end_text(ended), 'bold red')
-    elif waiting and stored.records[-1].seq == stored.info.last_seq:
+    elif waiting and stored.whole:
         out.line('')
         out.line('the run waits; answer each call with one of its commands, then resume:', 'bold yellow')
         for line in how_to_answer(place, stored.info.run_id, waiting):

@@ -12,6 +12,7 @@ from agent_graph.cli.entries import entry_text
 from agent_graph.cli.exits import Exit
 from agent_graph.cli.journals import JournalOption, JsonOption, RunArgument, find_run, with_journal
 from agent_graph.cli.machine import record_data, write_json
+from agent_graph.cli.outlet import is_closed, watch_reader
 from agent_graph.cli.stopping import Stopper
 from agent_graph.cli.terminal import Terminal, open_terminal
 from agent_graph.journal import Journal
@@ -35,10 +36,10 @@ def tail(
     """Show the journal entries of a run as they are written, also by another process, until the run ends.
 
     A run that waits for people has not ended: leave with Ctrl-C, or pass --no-follow. To go on where you left, pass the
-    last number you saw as --after: nothing is missed and nothing comes twice. With --json one record a line, in the form
-    of `runs export`.
+    last number you saw as --after: nothing is missed and nothing comes twice. It also ends when nobody reads its output any
+    more. With --json one record a line, in the form of `runs export`.
 
-    Exit codes: 0 the run has ended, or --no-follow; 2 no such run, or a journal that cannot be used; 130 left with
+    Exit codes: 0 the run has ended, --no-follow, or the output was closed; 2 no such run, or a journal that cannot be used; 130 left with
     Ctrl-C; 143 ended by SIGTERM.
     """
     raise typer.Exit(with_journal(journal, lambda opened: _tail(opened, run, after, no_follow, as_json)))
@@ -51,7 +52,7 @@ async def _tail(journal: SQLiteJournal, given: str, after: int, no_follow: bool,
         for record in await journal.load(info.run_id, after=after):
             _show(out, record, as_json)
         return Exit.COMPLETED
-    with Stopper() as stopper:
+    with Stopper() as stopper, watch_reader(stopper.stop):
         try:
             await _follow(journal, info.run_id, after, out, as_json)
         except asyncio.CancelledError:
@@ -63,6 +64,8 @@ async def _tail(journal: SQLiteJournal, given: str, after: int, no_follow: bool,
 async def _follow(journal: Journal, run_id: str, after: int, out: Terminal, as_json: bool) -> None:
     async for record in journal.follow(run_id, after=after):
         _show(out, record, as_json)
+        if is_closed():
+            return
 
 
 def _show(out: Terminal, record: Record, as_json: bool) -> None:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from agent_graph.errors import ConfigError
 from agent_graph.model import ModelSettings, OutputSchema, RequestInfo, ToolDefinition
+from agent_graph.settings import check_names
 from agent_graph.tools import dialects
 from agent_graph.tools.rewrite import Rewriter
 from agent_graph.tools.strict import StrictForm, to_strict
@@ -44,20 +45,6 @@ _ELSEWHERE = frozenset(
 )
 """The settings that are used in another way."""
 
-_NOT_THERE = frozenset(
-    {
-        'seed',
-        'presence_penalty',
-        'frequency_penalty',
-        'logit_bias',
-        'logprobs',
-        'top_logprobs',
-        'previous_response_id',
-        'background',
-    }
-)
-"""The settings that the Messages API cannot say."""
-
 _MOST_ASKED = 32_000
 """The most tokens of output asked for when nothing is set, if the family gives so many."""
 
@@ -83,15 +70,7 @@ def check_settings(settings: ModelSettings) -> None:
     """Raises `ConfigError` for a setting that does not exist, or that the Messages API cannot say."""
     if (auto := settings.get('auto_cache')) not in (None, '5m', '1h'):
         raise ConfigError(f"auto_cache is {auto!r}; use '5m', '1h' or None")
-    for key, value in settings.items():
-        if key in _FIELDS or key in _ELSEWHERE:
-            continue
-        if key not in _NOT_THERE:
-            raise ConfigError(
-                f'there is no model setting {key!r}; use {sorted({*_FIELDS, *_ELSEWHERE})!r}, or extra_body for other fields'
-            )
-        if value is not None and value is not False:
-            raise ConfigError(f'the Messages API has no {key} ({value!r} was set); leave it out for Claude models')
+    check_names(settings, 'the Messages API', _FIELDS, _ELSEWHERE)
 
 
 def plain_fields(settings: ModelSettings, family: Family, thinking: Mapping[str, Any] | None) -> dict[str, Any]:

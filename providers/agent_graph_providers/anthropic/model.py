@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from agent_graph.capabilities import Capabilities
+from agent_graph.errors import ConfigError
 from agent_graph.messages import FilePart, Message
 from agent_graph.model import ModelSettings, ResponseBuilder, ToolDefinition
 from agent_graph_providers.anthropic.answer import Answer
@@ -34,6 +35,7 @@ ANTHROPIC = Site(
     base_url='https://api.anthropic.com',
     base_url_env='ANTHROPIC_BASE_URL',
     key_env='ANTHROPIC_API_KEY',
+    endpoint='/messages(?:/count_tokens)?',
 )
 
 _VERSION = '2023-06-01'
@@ -113,6 +115,9 @@ class AnthropicModel(HttpModel):
         capabilities: Capabilities | None = None,
         fetcher: Fetcher | None = None,
     ) -> None:
+        given: Any = site
+        if not isinstance(given, Site):
+            raise ConfigError(f'site={given!r} is none; pass a Site(...), or leave it out for Anthropic itself')
         super().__init__(
             name,
             site,

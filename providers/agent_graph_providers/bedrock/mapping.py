@@ -7,6 +7,7 @@ from typing import Any
 
 from agent_graph.errors import ConfigError, ToolDefinitionError
 from agent_graph.model import ModelSettings, OutputSchema, ToolDefinition
+from agent_graph.settings import check_names
 from agent_graph.tools import dialects
 from agent_graph.tools.names import wire_names
 from agent_graph_providers.bedrock.caching import place_points
@@ -39,8 +40,11 @@ _ELSEWHERE = frozenset(
         'extra_body',
         'extra_headers',
         'tool_choice',
+        'service_tier',
+        'user',
     }
 )
+_REMEDY = "write what the model itself takes into extra_body={'additionalModelRequestFields': {...}}"
 
 
 def tool_spec(tool: ToolDefinition, name: str, family: Family) -> dict[str, Any]:
@@ -146,8 +150,9 @@ def _output_schema(output: OutputSchema) -> Mapping[str, Any]:
 
 def _add_settings(body: dict[str, Any], settings: ModelSettings, family: Family) -> None:
     inference: dict[str, Any] = {}
+    check_names(settings, 'Bedrock', _INFERENCE, _ELSEWHERE, remedy=_REMEDY)
     for key, value in settings.items():
-        if key in _ELSEWHERE or value is None:
+        if value is None:
             continue
         if key in _INFERENCE:
             inference[_INFERENCE[key]] = value
@@ -155,11 +160,6 @@ def _add_settings(body: dict[str, Any], settings: ModelSettings, family: Family)
             body['serviceTier'] = {'type': value}
         elif key == 'user':
             body['requestMetadata'] = {'user': value}
-        elif value is not False:
-            raise ConfigError(
-                f'Bedrock has no model setting {key!r}; leave it out, or write what the model itself takes into '
-                "extra_body={'additionalModelRequestFields': {...}}"
-            )
     additional, effort, least = thinking_fields(settings, family)
     if least and 'maxTokens' not in inference:
         inference['maxTokens'] = least

@@ -23,6 +23,7 @@ from agent_graph_providers.bedrock.signing import Account, credentials_at_hand
 from agent_graph_providers.wire.access import Site, at
 from agent_graph_providers.wire.errors import Asked
 from agent_graph_providers.wire.framing import Framings
+from agent_graph_providers.wire.given import check_name, check_texts
 from agent_graph_providers.wire.model import HttpModel, Question, Sent, merged
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ BEDROCK = Site(
     key_optional=True,
     locate=Account('any model', None, None).address,
     credentials=credentials_at_hand,
+    endpoint=r'/model/[^/]+/[\w-]+',
 )
 
 _GEOGRAPHY = re.compile(r'^[a-z-]+\.(?=anthropic\.)')
@@ -72,6 +74,8 @@ class BedrockModel(HttpModel):
         capabilities: Capabilities | None = None,
         fetcher: Fetcher | None = None,
     ) -> None:
+        check_name(name, BEDROCK.name)
+        check_texts(region=region, base_model=base_model)
         self._account = Account(name, region, session)
         self._base_model = base_model
         site = replace(BEDROCK, locate=self._account.address, secrets=self._account.secrets)
@@ -140,7 +144,7 @@ class _Converse:
 
     def answer(self, question: Question, out: ResponseBuilder, asked: Asked) -> Answer:
         if self._account.signs:
-            asked.key_env = 'the AWS credentials and what they allow'
+            asked.to_check = 'the AWS credentials and what they allow'
         return Answer(out, asked, back=question.memory.offer.back)
 
     def capabilities(self, name: str) -> Capabilities:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_graph.errors import ConfigError
 from agent_graph.model import ModelSettings, ToolDefinition
+from agent_graph.settings import check_names
 from agent_graph.tools import dialects
 from agent_graph_providers.cohere.history import history_of
 from agent_graph_providers.wire.model import Question
@@ -82,15 +82,10 @@ def _add_tools(body: dict[str, Any], question: Question) -> None:
 
 
 def _add_settings(body: dict[str, Any], settings: ModelSettings) -> None:
+    check_names(settings, 'Cohere', _FIELDS, _ELSEWHERE)
     for key, value in settings.items():
-        if key in _ELSEWHERE or value is None:
-            continue
-        if key in _FIELDS:
+        if key in _FIELDS and value is not None:
             body[_FIELDS[key]] = value
-        elif value is not False:
-            raise ConfigError(
-                f'Cohere has no model setting {key!r}; use {sorted(_FIELDS)!r}, or extra_body for other fields'
-            )
     effort, budget = settings.get('reasoning_effort'), settings.get('thinking_budget')
     if budget == 0 or (budget is None and effort == 'none'):
         body['thinking'] = {'type': 'disabled'}

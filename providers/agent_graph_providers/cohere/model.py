@@ -34,6 +34,7 @@ COHERE = Site(
     base_url_env='CO_API_URL',
     key_env='COHERE_API_KEY',
     other_key_envs=('CO_API_KEY',),
+    endpoint='/v[12]/chat',
 )
 
 _CAN = Capabilities(native_output_with_tools=False, images=False, documents=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_graph.errors import ConfigError
 from agent_graph.model import ModelSettings, OutputSchema, RequestInfo, ToolDefinition
+from agent_graph.settings import check_names
 from agent_graph.tools import dialects
 from agent_graph_providers.google.contents import Assembled, assembled
 from agent_graph_providers.google.family import Family
@@ -47,8 +47,6 @@ _ELSEWHERE = frozenset(
 _HINTS = frozenset({'auto_cache', 'parallel_tool_calls'})
 """Settings that Gemini has no word for and that ask for no more than it does anyway: it caches by itself, and calls
 several functions at once as it sees fit."""
-
-_UNSAID = ('logit_bias', 'user', 'previous_response_id', 'background')
 
 _IN_CACHE = ('systemInstruction', 'tools', 'toolConfig')
 """What a cached content holds, and a request that names one must not."""
@@ -130,19 +128,12 @@ def _calling(offer: Offer, info: RequestInfo) -> dict[str, Any]:
 
 
 def _generation_config(info: RequestInfo, settings: ModelSettings, family: Family) -> dict[str, Any]:
+    check_names(settings, 'Gemini', _FIELDS, _ELSEWHERE, _HINTS)
     config: dict[str, Any] = {}
     for key, value in settings.items():
         name = _FIELDS.get(key)
-        if name is not None:
-            if value is not None:
-                config[name] = value
-        elif key in _UNSAID:
-            if value:
-                raise ConfigError(f'Gemini has no setting {key} ({value!r} was set); leave it out')
-        elif key not in _ELSEWHERE and key not in _HINTS:
-            raise ConfigError(
-                f'there is no model setting {key!r}; use {sorted(_FIELDS)!r}, or extra_body for other fields'
-            )
+        if name is not None and value is not None:
+            config[name] = value
     if 'logprobs' in config:
         config['responseLogprobs'] = True  # without it their number is refused
     if thinking := thinking_config(settings, family):

@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent_graph.capabilities import Capabilities
+from agent_graph.errors import ConfigError
 from agent_graph.messages import Message
 from agent_graph.model import ModelSettings, RequestInfo, ResponseBuilder
 from agent_graph_providers.google.vertex import CloudDoor, Credentials, credentials_at_hand
 from agent_graph_providers.google.wire import Door, GoogleWire, KeyDoor
 from agent_graph_providers.wire.access import Site, at
+from agent_graph_providers.wire.given import check_name, check_texts
 from agent_graph_providers.wire.model import HttpModel
 from agent_graph_providers.wire.offers import Offers
 
@@ -23,11 +25,14 @@ if TYPE_CHECKING:
 
 __all__ = ['GOOGLE', 'VERTEX', 'GoogleModel', 'GoogleVertexModel', 'gemini', 'vertex']
 
+_ENDPOINT = r'(?:/projects/[^/]+/locations/[^/]+)?(?:/publishers/[^/]+)?/models/[^/]+:\w+'
+
 GOOGLE = Site(
     name='google',
     base_url='https://generativelanguage.googleapis.com/v1beta',
     key_env='GEMINI_API_KEY',
     other_key_envs=('GOOGLE_API_KEY',),
+    endpoint=_ENDPOINT,
 )
 VERTEX = Site(
     name='google-vertex',
@@ -36,6 +41,7 @@ VERTEX = Site(
     locate=CloudDoor('any model', key_env='GOOGLE_API_KEY').address,
     extra='vertex',
     credentials=credentials_at_hand,
+    endpoint=_ENDPOINT,
 )
 
 _NAME_START = '[A-Za-z_]'
@@ -44,6 +50,7 @@ _NAME_START = '[A-Za-z_]'
 
 class _Gemini(HttpModel):
     def __init__(self, name: str, site: Site, door: Door, **rest: Any) -> None:
+        check_name(name, site.name)
         wire = GoogleWire(name, door)
         super().__init__(name, site, wire, **rest)
         self._offers = Offers(wire.map_tool, start=_NAME_START)
@@ -105,7 +112,11 @@ class GoogleVertexModel(_Gemini):
         capabilities: Capabilities | None = None,
         fetcher: Fetcher | None = None,
     ) -> None:
-        keyed = api_key is not None
+        check_name(name, VERTEX.name)
+        check_texts(project=project, location=location)
+        if credentials is not None and not hasattr(credentials, 'refresh'):
+            raise ConfigError(f'credentials={credentials!r} are none; pass credentials of google-auth, or None')
+        keyed = api_key is not None and api_key != ''
         door = CloudDoor(name, project, location, credentials, keyed=keyed, key_env=VERTEX.key_env or '')
         super().__init__(
             name,

@@ -114,7 +114,7 @@ class CloudDoor:
 
     def guard(self, asked: Asked) -> None:
         if not self.express:
-            asked.key_env = None  # no key was asked with
+            asked.to_check = None  # no key was asked with
 
     def described(self) -> dict[str, Any]:
         """What of this changes answers, as JSON data."""
@@ -139,7 +139,7 @@ class CloudDoor:
             if not self._project():
                 raise ConfigError(
                     f'google-vertex does not know the project of {self.model!r}; set {PROJECT_ENV}, pass project=, '
-                    'or pass api_key= for express mode'
+                    f'or use a key instead (express mode): {self._keyed()}'
                 )
 
     def _refresh(self) -> None:
@@ -169,8 +169,8 @@ class CloudDoor:
             raise self._told(ModelTimeout, f'google-auth gave no token within {_SIGNING_IN:g} s') from error
         except ImportError as error:
             raise ConfigError(
-                f'google-vertex needs {error.name or "google-auth"!r} for {self.model!r}, which is not installed; '
-                'pip install "agent-graph[vertex]", or pass api_key= for express mode'
+                f'google-vertex signs in with google-auth for {self.model!r}, and the module {error.name!r} is not '
+                f'installed; pip install "agent-graph[vertex]", or use a key instead (express mode): {self._keyed()}'
             ) from error
         except (ConfigError, ModelError):
             raise
@@ -183,8 +183,9 @@ class CloudDoor:
         exceptions = _module('google.auth.exceptions')
         if isinstance(error, exceptions.DefaultCredentialsError):
             return ConfigError(
-                f'google-vertex found no credentials for {self.model!r} ({error}); run "gcloud auth '
-                f'application-default login", set {_FILE_ENV}, or pass credentials= or api_key='
+                f'google-vertex found no credentials of google-auth (the extra agent-graph[vertex]) for {self.model!r} '
+                f'({error}); run "gcloud auth application-default login", set {_FILE_ENV} or pass credentials=, or use a '
+                f'key instead (express mode): {self._keyed()}'
             )
         if not isinstance(error, exceptions.GoogleAuthError):
             return None
@@ -192,6 +193,13 @@ class CloudDoor:
             return self._told(ModelUnreachable, f'no token for Vertex ({error}); check the network')
         said = f'{self.provider} gave no token for {self.model!r} ({error}); sign in again or check the credentials'
         return ModelHTTPError(said, status=401, provider=self.provider, model=self.model)
+
+    def _keyed(self) -> str:
+        """How requests bear a key; the variable counts only where nothing names a project."""
+        if not self.key_env:
+            return 'pass api_key='
+        named = self.project or self.credentials is not None or os.environ.get(PROJECT_ENV, '').strip()
+        return 'pass api_key=' if named else f'set {self.key_env} or pass api_key='
 
     def _told(self, kind: Any, text: str) -> ModelError:
         return kind(text, provider=self.provider, model=self.model)

@@ -7,19 +7,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from agent_graph.capabilities import Capabilities
 from agent_graph.errors import ConfigError
 from agent_graph.events import PartDeltaEvent, PartStartEvent, TextPartDelta, ThinkingPartDelta
-from agent_graph.messages import Message, TextPart, ThinkingPart
+from agent_graph.messages import JsonValue, Message, TextPart, ThinkingPart
 from agent_graph.model import ModelSettings, RequestInfo, ResponseBuilder
 from agent_graph_providers.local.prompt import chat, task_of
 from agent_graph_providers.local.reply import Reply
+from agent_graph_providers.local.schemas import grammar_of
 from agent_graph_providers.local.server import Running, Serving, found, require_llama, running
 from agent_graph_providers.local.weights import DEFAULT_NAME, default_weights, weights_at
 from agent_graph_providers.openai import OpenAIModel, Server
 from agent_graph_providers.wire.access import at
+from agent_graph_providers.wire.given import check_rest
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -38,7 +40,7 @@ class LocalModel:
     event loops of the process until it ends.
 
     `tools='grammar'` (for models that have not learned to call tools): tools are described in the text, and the grammar
-    admits only calls that fit their schemas. Names in the setting `tool_choice` mean that one of them is called; with one
+    admits only calls that fit their schemas, as far as llama.cpp can follow those. Names in the setting `tool_choice` mean that one of them is called; with one
     name only its arguments are left to the model, which even a tiny one does well. One call a response.
     `tools='native'`: llama.cpp offers the tools through the model's own chat template.
 
@@ -59,8 +61,12 @@ class LocalModel:
     ) -> None:
         if tools not in ('grammar', 'native'):
             raise ConfigError(f"tools is {tools!r}; use 'grammar' or 'native'")
+        given: Any = path
+        if given is not None and (not isinstance(given, str | Path) or not str(given).strip()):
+            raise ConfigError(f'{given!r} is no GGUF file; pass its path, or None for the default weights')
+        check_rest(settings, None)
         for name, value in (('context', context), ('threads', threads)):
-            if value < 1:
+            if type(value) is not int or value < 1:
                 raise ConfigError(f'{name} is {value!r}; give a number of 1 or more')
         self._path = Path(path) if path is not None else None
         self._name = DEFAULT_NAME if self._path is None else self._path.stem
@@ -92,13 +98,18 @@ class LocalModel:
 
     async def respond(self, messages: Sequence[Message], info: RequestInfo, out: ResponseBuilder) -> None:
         """Ask once; the first time, start the server."""
-        model = await self._client()
+        server, model = await self._client()
         settings: ModelSettings = {**self._settings, **info.settings}
         if self._native:
             await model.respond(messages, replace(info, settings=settings), out)
             return
         task = task_of(info)
-        asked = RequestInfo(settings=settings, output_schema=task.schema(), run_id=info.run_id, step=info.step)
+        schema = task.schema()
+        if task.kind == 'choice' and schema is not None and server.guided:
+            held: dict[str, JsonValue] = {'grammar': grammar_of(schema.schema), **(settings.get('extra_body') or {})}
+            settings = cast(ModelSettings, {**settings, 'extra_body': held})
+            schema = None
+        asked = RequestInfo(settings=settings, output_schema=schema, run_id=info.run_id, step=info.step)
         out.provider_name = self.provider
         reply = Reply(task, out)
         inner = ResponseBuilder(_relay(reply, out) if out.watched else None)
@@ -111,8 +122,8 @@ class LocalModel:
         finally:
             _settle(inner, reply, out)
 
-    async def _client(self) -> OpenAIModel:
-        """The Chat Completions client of the server that is up, starting it when it is not."""
+    async def _client(self) -> tuple[Running, OpenAIModel]:
+        """The server that is up, starting it when it is not, and its Chat Completions client."""
         serving = self._serving
         server = found(serving) if serving is not None else None
         if server is None:
@@ -130,7 +141,7 @@ class LocalModel:
                     make_client=partial(_make_client, server),
                 )
                 self._asked = (server, client)
-            return self._asked[1]
+            return self._asked
 
     def _start(self) -> Running:
         require_llama()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import Any, cast
 
 from agent_graph.model import ResponseBuilder
 from agent_graph_providers.local.prompt import Task
@@ -53,10 +53,13 @@ class Reply:
         except ValueError:
             await self._end_cut()
             return
-        if ANSWER in whole:
-            await self._out.text(json.dumps(whole[ANSWER], ensure_ascii=False))
-        else:
-            await self._call(whole[TOOL], json.dumps(whole[ARGUMENTS], ensure_ascii=False))
+        fields = cast(dict[str, Any], whole) if isinstance(whole, dict) else {}
+        if ANSWER in fields:
+            await self._out.text(json.dumps(fields[ANSWER], ensure_ascii=False))
+        elif isinstance(name := fields.get(TOOL), str) and ARGUMENTS in fields:
+            await self._call(name, json.dumps(fields[ARGUMENTS], ensure_ascii=False))
+        else:  # JSON, but no choice: there was a schema that no grammar could follow
+            await self._out.text(self._read)
 
     async def _choose(self, piece: str) -> None:
         if self._answer is not None:

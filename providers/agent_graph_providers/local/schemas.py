@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from agent_graph.model import ToolDefinition
 
-__all__ = ['ANSWER', 'ARGUMENTS', 'TOOL', 'arguments_of', 'choice_of']
+__all__ = ['ANSWER', 'ARGUMENTS', 'TOOL', 'arguments_of', 'choice_of', 'grammar_of']
 
 TOOL, ARGUMENTS, ANSWER = 'tool', 'arguments', 'answer'
 """The keys of a choice: `{"tool": name, "arguments": {...}}` or `{"answer": ...}`."""
@@ -36,6 +37,16 @@ def choice_of(tools: Sequence[ToolDefinition], answer: Mapping[str, Any] | None)
         defs['a'] = _moved(answer, '#/$defs/a')
         branches.append(_object({ANSWER: {'$ref': '#/$defs/a'}}))
     return {'anyOf': branches, '$defs': defs}
+
+
+def grammar_of(schema: Mapping[str, Any]) -> str:
+    """The grammar of a choice, for llguidance. The one llama.cpp itself makes lets through one branch's parts in another.
+
+    Keywords nobody follows here are ignored rather than refused: the engine checks the arguments against the full schema.
+    """
+    options = {'lenient': True, 'coerce_one_of': True, 'whitespace_flexible': False}
+    spaced = {**options, 'key_separator': ': ', 'item_separator': ', '}
+    return '%llguidance {}\nstart: %json ' + json.dumps({**schema, 'x-guidance': spaced})
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 It is no module of the package: it imports llama.cpp and nothing else, so that it is up in a tenth of a second. The first
 line of standard input is a JSON object (`path`, `name`, `context`, `threads`, `key`); the first line of standard output is
-one as well: `address` (a URL on loopback) or `error`. From then on it serves until standard input ends, which happens
-however the parent process ends.
+one as well: `address` (a URL on loopback) and `guided` (llguidance is built in), or `error`. From then on it serves until
+standard input ends, which happens however the parent process ends.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ def _start(order: dict[str, Any]) -> Any:
     params.warmup = False
     params.cache_ram_mib = 0
     params.verbosity = 1  # errors only
-    return xllamacpp.Server(params)
+    return xllamacpp.Server(params), xllamacpp.json_schema_to_grammar('{}').startswith('%llguidance')
 
 
 def _main() -> None:
     order = json.loads(sys.stdin.readline())
     server = None
     try:
-        server = _start(order)
-        answer = {'address': server.listening_address}
+        server, guided = _start(order)
+        answer = {'address': server.listening_address, 'guided': guided}
     except Exception as error:  # whatever it is, the parent tells it
         answer = {'error': f'{type(error).__name__}: {error}'}
     sys.stdout.write(json.dumps(answer) + '\n')

@@ -37,11 +37,12 @@ class Serving:
 
 @dataclass(slots=True, eq=False)
 class Running:
-    """A server that is up: its base URL, the key it wants, and its process."""
+    """A server that is up: its base URL, the key it wants, and its process. `guided`: it knows grammars of llguidance."""
 
     base_url: str
     key: str = field(repr=False)
     process: subprocess.Popen[str]
+    guided: bool = False
 
     @property
     def alive(self) -> bool:
@@ -105,7 +106,7 @@ def _start(serving: Serving) -> Running:
         process = _spawn(errors)
         answer = _tell(process, {**_order(serving), 'key': key})
         if address := answer.get('address'):
-            return Running(f'{address}/v1', key, process)
+            return Running(f'{address}/v1', key, process, bool(answer.get('guided')))
         code = _end(process)
         errors.seek(0)
         raise ConfigError(

@@ -6,6 +6,7 @@ from typing import Any
 
 from agent_graph.errors import ConfigError
 from agent_graph.model import ModelSettings, ToolDefinition
+from agent_graph.settings import check_names
 from agent_graph.tools import dialects
 from agent_graph_providers.ollama.history import history_of
 from agent_graph_providers.wire.model import Question
@@ -82,17 +83,14 @@ def _tools(question: Question) -> list[dict[str, Any]]:
 
 def _add_settings(body: dict[str, Any], settings: ModelSettings) -> None:
     options: dict[str, Any] = {}
+    check_names(settings, 'Ollama', _OPTIONS, _FIELDS, _ELSEWHERE, remedy='use extra_body for other fields and options')
     for key, value in settings.items():
-        if key in _ELSEWHERE or value is None:
+        if value is None:
             continue
         if key in _OPTIONS:
             options[_OPTIONS[key]] = value
         elif key in _FIELDS:
             body[key] = value
-        elif value is not False:
-            raise ConfigError(
-                f'Ollama has no model setting {key!r}; use {sorted(_OPTIONS)!r}, or extra_body for other fields and options'
-            )
     if options:
         body['options'] = options
 

@@ -63,6 +63,7 @@ OLLAMA = _OllamaSite(
     base_url_env='OLLAMA_BASE_URL',
     key_env='OLLAMA_API_KEY',
     key_optional=True,
+    endpoint='/api(?:/chat|/generate)?|/v1/chat/completions',
     locate=host_address,
 )
 

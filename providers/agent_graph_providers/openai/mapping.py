@@ -12,6 +12,7 @@ from agent_graph.errors import ConfigError
 from agent_graph.messages import Message
 from agent_graph.messages.chat import ChatForm, message_to_openai
 from agent_graph.model import ModelSettings, OutputSchema, RequestInfo, ToolDefinition
+from agent_graph.settings import check_names
 from agent_graph.tools import dialects
 from agent_graph.tools.names import wire_names
 from agent_graph_providers.openai.servers import Server
@@ -56,8 +57,9 @@ _NOT_FIELDS = frozenset(
     }
 )
 
-_ELSEWHERE = {'previous_response_id': 'openai-responses', 'background': 'openai-responses'}
-"""Settings that only another protocol has words for, and the prefix of its models."""
+_RESPONSES = "use a model of 'openai-responses', or leave it out"
+_INSTEAD = {'previous_response_id': _RESPONSES, 'background': _RESPONSES}
+"""What to do about settings that only another protocol has words for."""
 
 
 def form_of(server: Server) -> MapMessage:
@@ -173,18 +175,11 @@ def _response_format(output: OutputSchema, server: Server) -> dict[str, Any]:
 
 
 def _add_settings(body: dict[str, Any], settings: ModelSettings, server: Server) -> None:
+    check_names(settings, 'Chat Completions', _FIELDS, _NOT_FIELDS, instead=_INSTEAD)
     for key, value in settings.items():
         name = _FIELDS.get(key)
         if name is None:
-            if key in _NOT_FIELDS or (key in _ELSEWHERE and not value):
-                continue
-            if key in _ELSEWHERE:
-                raise ConfigError(
-                    f'Chat Completions has no {key} ({value!r} was set); use a model of {_ELSEWHERE[key]!r}, or leave it out'
-                )
-            raise ConfigError(
-                f'there is no model setting {key!r}; use {sorted(_FIELDS)!r}, or extra_body for other fields'
-            )
+            continue
         if value is None or (key == 'parallel_tool_calls' and 'tools' not in body):
             continue  # without tools OpenAI refuses the field
         _put(body, server.fields.get(name, name), value)

@@ -6,13 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from pydantic import SecretStr
-
 from agent_graph.capabilities import Capabilities
 from agent_graph.errors import ConfigError
 from agent_graph.messages import FilePart, Message
 from agent_graph.model import ModelSettings, RequestInfo, ResponseBuilder
-from agent_graph.settings import check_settings
 from agent_graph_providers.openai.answer import Answer
 from agent_graph_providers.openai.families import capabilities_for
 from agent_graph_providers.openai.mapping import form_of, request_body, tool_form
@@ -23,6 +20,14 @@ from agent_graph_providers.wire.asking import ask
 from agent_graph_providers.wire.clients import Clients
 from agent_graph_providers.wire.errors import Asked, shown_url
 from agent_graph_providers.wire.files import files_of
+from agent_graph_providers.wire.given import (
+    address_given,
+    check_callable,
+    check_client,
+    check_name,
+    check_rest,
+    key_given,
+)
 from agent_graph_providers.wire.jsontext import encoded
 from agent_graph_providers.wire.offers import Offers, memory_of
 from agent_graph_providers.wire.reading import Response
@@ -65,15 +70,14 @@ class OpenAIModel:
         make_client: Callable[[], AsyncOpenAI] | None = None,
         capabilities: Capabilities | None = None,
     ) -> None:
-        server = _row(server) if isinstance(server, str) else server
-        check_settings(settings or {})
+        server = _row(server)
+        check_name(name, server.name)
+        check_client(http_client)
+        check_rest(settings, capabilities)
+        check_callable('make_client', make_client, 'a function that returns an openai.AsyncOpenAI')
+        key = key_given(api_key, server.name, optional=server.key_optional)
         self._server = server
-        self._access = Access(
-            name,
-            server,
-            str(base_url) if base_url is not None else None,
-            SecretStr(api_key) if api_key is not None else None,
-        )
+        self._access = Access(name, server, address_given(base_url, server.name), key)
         self._http_client = http_client
         self._make_client = make_client
         self._capabilities = capabilities
@@ -113,7 +117,7 @@ class OpenAIModel:
         if self._settings:
             settings = cast(ModelSettings, {**self._settings, **settings})
         memory = memory_of(info.scratch, self, self._offers, self._map_message)
-        messages = await files_of(info.scratch, self).fetched(messages, _servers_fetch, None)
+        messages = await files_of(info.scratch, self).fetched(messages, _servers_fetch, None, self._where)
         content = encoded(request_body(access.name, server, memory, messages, info, settings, stream=out.watched))
         out.provider_name = access.provider
         asked = self._asked()
@@ -121,10 +125,16 @@ class OpenAIModel:
         client = await self._clients.get()
         await ask(partial(_post, client, content, settings), answer, asked, settings)
 
+    def _where(self) -> str:
+        """The server's address; with a client of the user's own only what was said of it."""
+        return self._access.address() if self._make_client is None else self._access.base_url or ''
+
     def _asked(self) -> Asked:
         access = self._access
         if self._make_client is not None:
-            return Asked(access.provider, access.name, access.base_url or '', access.site.key_env, '')
+            return Asked(
+                access.provider, access.name, access.base_url or '', 'the key of the client from make_client=', ''
+            )
         return access.asked()
 
     def _client(self) -> AsyncOpenAI:
@@ -144,10 +154,12 @@ def _servers_fetch(_: FilePart) -> bool:
     return False
 
 
-def _row(name: str) -> Server:
-    row = SERVERS.get(name)
+def _row(server: Any) -> Server:
+    if isinstance(server, Server):
+        return server
+    row = SERVERS.get(server) if isinstance(server, str) else None
     if row is None:
-        raise ConfigError(f'no server is called {name!r}; use one of {sorted(SERVERS)!r}, or pass server=Server(...)')
+        raise ConfigError(f'no server is called {server!r}; use one of {sorted(SERVERS)!r}, or pass server=Server(...)')
     return row
 
 

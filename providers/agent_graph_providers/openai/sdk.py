@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import parse_qsl
 
 from agent_graph_providers.openai.servers import Server
 from agent_graph_providers.wire.http import most_connections, tls
@@ -25,6 +26,8 @@ def make_client(server: Server, base_url: str, key: str, model: str, http_client
     """The SDK's client for a server. Retries are left to whoever asks."""
     import openai  # slow to load, so not before the first request
 
+    base_url, _, query = base_url.partition('?')
+    asked = dict(parse_qsl(query)) or None
     own = http_client if http_client is not None else _new_http_client()
     if server.azure and not base_url.partition('://')[2].partition('/')[2].strip('/'):
         return openai.AsyncAzureOpenAI(
@@ -33,12 +36,14 @@ def make_client(server: Server, base_url: str, key: str, model: str, http_client
             api_version=os.environ.get('OPENAI_API_VERSION', '2024-10-21'),
             api_key=key,
             max_retries=0,
+            default_query=asked,
             http_client=own,
         )
     return openai.AsyncOpenAI(
         base_url=base_url,
         api_key=key,
         max_retries=0,
+        default_query=asked,
         default_headers=None if server.name == 'openai' else _without_openai_headers(),
         http_client=own,
     )

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from agent_graph.errors import ConfigError
 from agent_graph_providers.wire.access import Site
+from agent_graph_providers.wire.errors import shown_url
 
 if TYPE_CHECKING:
     from agent_graph_providers.openai.model import OpenAIModel
@@ -78,6 +79,7 @@ class Server(Site):
     longest_id: int | None = None
     short_ids: bool = False
     cache_control: bool = False
+    endpoint: str = '/chat/completions'
 
     def model(self, name: str) -> OpenAIModel:
         """The model called `name` on this server; raises `ConfigError` for an empty name."""
@@ -86,6 +88,16 @@ class Server(Site):
         from agent_graph_providers.openai.model import OpenAIModel
 
         return OpenAIModel(name, server=self)
+
+    def placed(self, address: str, model: str) -> str:
+        """The address itself. Raises `ConfigError` for that of a deployment: the SDK makes it from the model's name."""
+        if self.azure and '/openai/deployments/' in address:
+            host, _, deployment = address.partition('/openai/deployments/')
+            raise ConfigError(
+                f'the address {shown_url(address)!r} of {self.name} is that of a deployment; pass {shown_url(host)!r}, and '
+                f'the deployment as the model: {deployment.partition("/")[0].partition("?")[0]!r}'
+            )
+        return address
 
 
 _REASONING = frozenset({'reasoning'})

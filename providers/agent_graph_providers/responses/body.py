@@ -9,6 +9,7 @@ from typing import Any
 from agent_graph.errors import ConfigError
 from agent_graph.messages import AssistantMessage, Message, SystemMessage
 from agent_graph.model import ModelSettings, OutputSchema, RequestInfo, ToolDefinition
+from agent_graph.settings import check_names
 from agent_graph.tools import dialects
 from agent_graph.tools.names import wire_names
 from agent_graph_providers.responses.items import finished
@@ -53,8 +54,6 @@ _ELSEWHERE = frozenset(
         'auto_cache',  # a hint: servers without a mark for it cache by themselves
     }
 )
-_MISSING = frozenset(ModelSettings.__annotations__) - _FIELDS.keys() - _ELSEWHERE
-"""Settings this API has no word for."""
 
 
 def request_body(server: ResponsesServer, question: Question, *, encrypted: bool) -> dict[str, Any]:
@@ -223,12 +222,11 @@ def _format(output: OutputSchema, server: ResponsesServer) -> dict[str, Any]:
 
 
 def _add_settings(body: dict[str, Any], settings: ModelSettings, server: ResponsesServer) -> None:
+    check_names(settings, f'the Responses API of {server.name}', _FIELDS, server.fields, _ELSEWHERE)
     for key, value in settings.items():
         path = server.fields.get(key) or _FIELDS.get(key)
         if path is None:
-            if key in _ELSEWHERE or value is None:
-                continue
-            raise ConfigError(_unknown(key, server))
+            continue
         if value is None or (key == 'parallel_tool_calls' and 'tools' not in body):
             continue  # without tools OpenAI refuses the field
         *outer, name = path.split('.')
@@ -236,9 +234,3 @@ def _add_settings(body: dict[str, Any], settings: ModelSettings, server: Respons
         for step in outer:
             inner = inner.setdefault(step, {})
         inner[name] = value
-
-
-def _unknown(key: str, server: ResponsesServer) -> str:
-    if key in _MISSING:
-        return f'the setting {key!r} cannot be followed by {server.name}: the Responses API has no such field; drop it'
-    return f'there is no model setting {key!r}; use {sorted(_FIELDS)!r}, or extra_body for other fields'

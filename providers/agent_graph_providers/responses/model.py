@@ -20,6 +20,7 @@ from agent_graph_providers.responses.parts import Reader, as_map
 from agent_graph_providers.responses.servers import OPENAI, ResponsesServer, row
 from agent_graph_providers.wire.errors import Asked, shown_url
 from agent_graph_providers.wire.framing import Framings
+from agent_graph_providers.wire.given import check_callable, check_name, check_rest
 from agent_graph_providers.wire.model import HttpModel, Question, Sent
 
 if TYPE_CHECKING:
@@ -72,7 +73,10 @@ class ResponsesModel(HttpModel):
         capabilities: Capabilities | None = None,
         fetcher: Fetcher | None = None,
     ) -> None:
-        server = row(server) if isinstance(server, str) else server
+        server = row(server)
+        check_name(name, server.name)
+        check_rest(settings, capabilities, fetcher)
+        check_callable('token', token, 'an async function that returns a bearer token')
         if token is not None:
             server = replace(server, key_optional=True)
         able = capabilities or capabilities_for(server, name)

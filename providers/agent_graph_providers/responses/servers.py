@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from agent_graph.errors import ConfigError
@@ -65,6 +65,7 @@ class ResponsesServer(Site):
     documents: bool = True
     runs_customs: bool = False
     cache_control: bool = False
+    endpoint: str = '/responses(?:/input_tokens)?'
 
     @property
     def short_name(self) -> str:
@@ -167,11 +168,13 @@ SERVERS: Mapping[str, ResponsesServer] = MappingProxyType(
 """Every known server by its short name."""
 
 
-def row(name: str) -> ResponsesServer:
-    """The row of this name, with or without `-responses` at its end; raises `ConfigError` for an unknown one."""
-    found = SERVERS.get(name.removesuffix('-responses'))
+def row(server: Any) -> ResponsesServer:
+    """A row, or the one of this name, with or without `-responses` at its end; raises `ConfigError` for anything else."""
+    if isinstance(server, ResponsesServer):
+        return server
+    found = SERVERS.get(server.removesuffix('-responses')) if isinstance(server, str) else None
     if found is None:
         raise ConfigError(
-            f'no server is called {name!r}; use one of {sorted(SERVERS)!r}, or pass server=ResponsesServer(...)'
+            f'no server is called {server!r}; use one of {sorted(SERVERS)!r}, or pass server=ResponsesServer(...)'
         )
     return found

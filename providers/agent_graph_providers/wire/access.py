@@ -12,6 +12,7 @@ from pydantic import SecretStr
 
 from agent_graph.errors import ConfigError
 from agent_graph.model import ModelSettings
+from agent_graph_providers.wire.endpoints import without_endpoint
 from agent_graph_providers.wire.errors import Asked, shown_url
 
 __all__ = ['Access', 'Hidden', 'Key', 'Site', 'at', 'own_settings']
@@ -44,7 +45,8 @@ class Site:
     `key_env` is the variable that holds the key; `key_optional` providers are asked without one when it is not set.
     `locate` finds the address where it depends on something else, such as a region; it raises `ConfigError`. `secrets` are
     others than the key that no error may show.
-    `other_key_envs` are looked at, in order, where `key_env` is not set.
+    `other_key_envs` are looked at, in order, where `key_env` is not set. `endpoint` is a pattern of what requests end in: it
+    is taken off an address that was copied from one.
 
     For the command line: `extra` is the extra to install where its name is not the prefix, `credentials` says in a few words
     where credentials other than a key come from (`''` for nowhere), without asking the network.
@@ -61,6 +63,7 @@ class Site:
     other_key_envs: tuple[str, ...] = ()
     extra: str = ''
     credentials: Callable[[], str] | None = None
+    endpoint: str = ''
 
     def placed(self, address: str, model: str) -> str:
         """The address at which `model` is asked; a site may add a path to one that was given without."""
@@ -94,7 +97,7 @@ class Access:
     def asked(self, *, key: str | None = None) -> Asked:
         """Who is asked, for the errors of one request. Raises `ConfigError` like `address` and `key`."""
         secret = self.key() if key is None else key
-        asked = Asked(self.provider, self.name, self.address(), self.site.key_env, secret)
+        asked = Asked(self.provider, self.name, self.address(), self._to_check(), secret)
         if self.site.secrets is not None:
             asked.hide_also(self.site.secrets)
         return asked
@@ -109,8 +112,6 @@ class Access:
     def address(self) -> str:
         """The base URL, without a slash at its end. Raises `ConfigError` if there is none, or if it is no URL."""
         site = self.site
-        if self.base_url is not None and not self.base_url.strip():
-            raise ConfigError(f"base_url={self.base_url!r} is empty; pass the address, or None for {site.name}'s own")
         url = self.base_url or (os.environ.get(site.base_url_env, '') if site.base_url_env else '') or site.base_url
         if not url and site.locate is not None:
             url = site.locate()
@@ -120,7 +121,7 @@ class Access:
             raise ConfigError(
                 f'the address {shown_url(url)!r} of {site.name} is no URL; begin it with https:// or http://'
             )
-        return site.placed(url.rstrip('/'), self.name)
+        return site.placed(without_endpoint(url, site.endpoint, site.name), self.name)
 
     def key(self) -> Key:
         """The key, `''` where none is needed. Raises `ConfigError` if one is missing or cannot be sent."""
@@ -138,6 +139,15 @@ class Access:
                 f'the key for {site.name} holds characters no HTTP header can; check {source} for quotes and line breaks'
             )
         return key
+
+    def _to_check(self) -> str:
+        """What is to be looked at when the server does not know whoever asks: where the key that was used came from."""
+        if self.api_key is not None and self.api_key.get_secret_value().strip():
+            return 'the key passed as api_key='
+        key, name = _key_set(self.site)
+        if key and self.api_key is None:
+            return name or ''
+        return f'whether it wants a key: none was sent; set {name} or pass api_key=' if name else ''
 
 
 def _key_set(site: Site) -> tuple[Key, str | None]:

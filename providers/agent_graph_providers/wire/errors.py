@@ -43,15 +43,18 @@ _SHORTEST_KEY = 8
 
 
 class Asked:
-    """Who was asked, for the errors of one request; `secret` is what must not be shown."""
+    """Who was asked, for the errors of one request; `secret` is what must not be shown.
 
-    __slots__ = ('_more', '_secret', 'key_env', 'model', 'provider', 'url')
+    `to_check` is what to look at when the server does not know who asks: where the key came from.
+    """
 
-    def __init__(self, provider: str, model: str, url: str, key_env: str | None, secret: str) -> None:
+    __slots__ = ('_more', '_secret', 'model', 'provider', 'to_check', 'url')
+
+    def __init__(self, provider: str, model: str, url: str, to_check: str | None, secret: str) -> None:
         self.provider = provider
         self.model = model
         self.url = shown_url(url)
-        self.key_env = key_env
+        self.to_check = to_check
         self._secret = secret if len(secret) >= _SHORTEST_KEY else ''
         self._more: Callable[[], Iterable[str]] = tuple
 
@@ -107,7 +110,7 @@ class Asked:
             kind = str(error['__type']).rpartition('#')[2]
         status = status or _status_in(error)
         text = _message(error) or (body if isinstance(body, str) else '') or 'no reason given'
-        hint = f'; check {self.key_env}' if status in (401, 403) and self.key_env else ''
+        hint = f'; check {self.to_check}' if status in (401, 403) and self.to_check else ''
         said = f'{self.provider} answered {status or "with an error"} for {self.model!r}: {text}{hint}'
         return ModelHTTPError(
             said,

@@ -23,10 +23,18 @@ class Files:
         """Messages with addresses and the same with bytes; the former are kept so that no id is used again."""
 
     async def fetched(
-        self, messages: Sequence[Message], wanted: Callable[[FilePart], bool], fetcher: Fetcher | None
+        self,
+        messages: Sequence[Message],
+        wanted: Callable[[FilePart], bool],
+        fetcher: Fetcher | None,
+        server: Callable[[], str],
     ) -> Sequence[Message]:
-        """The history with the bytes of `wanted` files in it; `messages` itself where there are none."""
-        wanted = _or_local(wanted)
+        """The history with the bytes of `wanted` files in it; `messages` itself where there are none.
+
+        `server` says where these messages are sent: a server elsewhere cannot fetch files of a local network, so those are
+        fetched here, which raises `FetchRefused` unless that is allowed.
+        """
+        wanted = _or_local(wanted, server)
         places = [i for i, m in enumerate(messages) if (m.kind == 'user' or m.kind == 'tool') and _wants(m, wanted)]
         if not places:
             return messages
@@ -50,12 +58,23 @@ def files_of(scratch: dict[Any, Any], owner: object) -> Files:
     return files
 
 
-def _or_local(wanted: Callable[[FilePart], bool]) -> Callable[[FilePart], bool]:
-    """Also what was said to be in a local network: no provider can reach that."""
-    return lambda file: (
-        ((file.provider_details or {}).get('allow_local') is True and not (file.url or '').startswith('data:'))
-        or wanted(file)
-    )
+def _or_local(wanted: Callable[[FilePart], bool], server: Callable[[], str]) -> Callable[[FilePart], bool]:
+    """Also what is in a local network, said to be or seen to be: no provider elsewhere can reach that."""
+
+    def also(file: FilePart) -> bool:
+        url = file.url or ''
+        if not url.startswith('data:') and (file.provider_details or {}).get('allow_local') is True:
+            return True
+        return wanted(file) or (url[:5].lower().startswith('http') and _is_out_of_reach(url, server))
+
+    return also
+
+
+def _is_out_of_reach(url: str, server: Callable[[], str]) -> bool:
+    from agent_graph_providers.fetch.reach import is_at_hand, reach_of  # not before there is a need
+
+    reach = reach_of(url)
+    return reach == 'never' or (reach == 'local' and not is_at_hand(server()))
 
 
 def _wants(message: Message, wanted: Callable[[FilePart], bool]) -> bool:

@@ -7,20 +7,19 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
-from pydantic import SecretStr
-
 from agent_graph.capabilities import Capabilities
 from agent_graph.errors import ConfigError
 from agent_graph.messages import FilePart, Message
 from agent_graph.model import ModelSettings, RequestInfo, ResponseBuilder, ToolDefinition
-from agent_graph.settings import check_settings
 from agent_graph_providers.wire.access import Access, Hidden, Site, own_settings
 from agent_graph_providers.wire.asking import ask
 from agent_graph_providers.wire.clients import Clients
 from agent_graph_providers.wire.counting import Count, Counting
+from agent_graph_providers.wire.endpoints import joined
 from agent_graph_providers.wire.errors import Asked, shown_url
 from agent_graph_providers.wire.files import files_of
 from agent_graph_providers.wire.framing import Framings
+from agent_graph_providers.wire.given import address_given, check_client, check_name, check_rest, key_given
 from agent_graph_providers.wire.http import Http
 from agent_graph_providers.wire.jsontext import encoded
 from agent_graph_providers.wire.offers import Memory, Offers, memory_of
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     from agent_graph_providers.fetch import Fetcher
 
-__all__ = ['Going', 'HttpModel', 'Question', 'Sent', 'Wire', 'joined', 'merged', 'with_extra']
+__all__ = ['Going', 'HttpModel', 'Question', 'Sent', 'Wire', 'merged', 'with_extra']
 
 A = TypeVar('A', bound='Going', covariant=True)
 
@@ -89,7 +88,8 @@ class Wire(Protocol[A]):
     def wants_bytes(self, file: FilePart) -> bool:
         """The provider cannot fetch this address itself: its bytes are fetched (guarded) and sent.
 
-        Not asked about addresses said to be in a local network (`allow_local`): no provider can fetch those.
+        Not asked about addresses said to be in a local network (`allow_local`); those that are seen to be in one are not
+        left to a server that is elsewhere, whatever this says.
         """
         ...
 
@@ -135,15 +135,11 @@ class HttpModel:
         capabilities: Capabilities | None = None,
         fetcher: Fetcher | None = None,
     ) -> None:
-        check_settings(settings or {})
-        if not name:
-            raise ConfigError(f'"{site.name}:" names no model; write the model after the colon: "{site.name}:..."')
-        self._access = Access(
-            name,
-            site,
-            str(base_url) if base_url is not None else None,
-            SecretStr(api_key) if api_key is not None else None,
-        )
+        check_name(name, site.name)
+        check_client(http_client)
+        check_rest(settings, capabilities, fetcher)
+        key = key_given(api_key, site.name, optional=site.key_optional)
+        self._access = Access(name, site, address_given(base_url, site.name), key)
         self._wire = wire
         self._settings = settings
         self._capabilities = capabilities
@@ -212,7 +208,9 @@ class HttpModel:
         if self._settings:
             settings = cast(ModelSettings, {**self._settings, **settings})
         memory = memory_of(info.scratch, self, self._offers, self._wire.map_message)
-        messages = await files_of(info.scratch, self).fetched(messages, self._wire.wants_bytes, self._fetcher)
+        messages = await files_of(info.scratch, self).fetched(
+            messages, self._wire.wants_bytes, self._fetcher, self._access.address
+        )
         return Question(self.name, messages, info, settings, memory, stream)
 
     async def _send(self, http: Http, sent: Sent, key: str, settings: ModelSettings) -> Response:
@@ -233,13 +231,6 @@ class HttpModel:
                 f'the http_client given for {self.name!r} is closed; keep it open while the model is used'
             )
         return Http(given)
-
-
-def joined(address: str, path: str) -> str:
-    """The URL of a path. Addresses are given with and without the version that begins a path: it is in the URL once."""
-    version = path[: path.find('/', 1)]
-    again = version[:2] == '/v' and version[2:3].isdigit() and address.endswith(version)
-    return address + (path[len(version) :] if again else path)
 
 
 def with_extra(headers: Mapping[str, str], extra: Mapping[str, str] | None) -> Hidden:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import cProfile
 import json
-import pstats
 import threading
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from agent_graph.messages import AssistantMessage, ToolCallPart, dump_json, is_v
 from agent_graph_providers.anthropic import AnthropicModel
 from tests.providers.anthropic.made import KEY, SSE, body, call, events, settle, streamed, text, thinking, whole
 from tests.providers.anthropic.test_answer import FOUND, SEARCH
+from tests.providers.cost import calls_per_chunk, total
 from tests.providers.loopback import Loopback, Reply, event, in_thread, json_reply
 
 DONE = text('done')
@@ -269,41 +269,17 @@ class TestManyLoops:
             assert found == ['done'] * 8
 
 
-def counts(profile: cProfile.Profile) -> int:
-    """Exact Python and C calls."""
-    stats: Any = pstats.Stats(profile)
-    return sum(entry[1] for entry in stats.stats.values())
+def chunks(count: int) -> list[bytes]:
+    """A stream of `count` pieces of text."""
+    return [event(e, e['type']) for e in events(text('tok ' * count), size=4)]
 
 
 class TestCost:
     def test_calls_per_streamed_chunk(self) -> None:
         """Engine and HTTP client included; the bound for the mapping above the transport is 350."""
-
-        def cost(count: int) -> int:
-            made = [event(e, e['type']) for e in events(text('tok ' * count), size=4)]
-            head = b'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n'
-            head += b'connection: close\r\n\r\n'
-            reply = Reply([head + b''.join(b'%x\r\n%s\r\n' % (len(e), e) for e in made) + b'0\r\n\r\n'], framing='raw')
-
-            async def main(url: str) -> int:
-                agent = Noted(url).agent
-
-                async def once() -> int:
-                    async with agent.run_stream('go') as stream:
-                        return len([t async for t in stream.text(delta=True)])
-
-                await once()
-                profile = cProfile.Profile()
-                profile.enable()
-                seen = await once()
-                profile.disable()
-                assert seen == count
-                return counts(profile)
-
-            with in_thread([reply]) as server:
-                return asyncio.run(main(server.url))
-
-        assert (cost(600) - cost(100)) / 500 <= 200
+        assert (
+            calls_per_chunk(lambda url: AnthropicModel('claude-sonnet-4-5', base_url=url, api_key=KEY), chunks) <= 200
+        )
 
     def test_calls_per_request(self) -> None:
         """The mapping alone, both ways: at most 2,500 a request, and a few for each message before it."""
@@ -336,7 +312,7 @@ class TestCost:
             loop.run_until_complete(once())
             profile.disable()
             loop.close()
-            return counts(profile)
+            return total(profile)
 
         few, many = cost(1), cost(101)
         assert few <= 1_000

@@ -187,10 +187,10 @@ class TestErrors:
         assert isinstance(got, ModelHTTPError) and 'slow' in str(got)
         assert (got.status, got.type, got.retry_after, got.body) == (429, 'rate_limit_error', 7.0, said)
 
-    def test_a_refused_key_names_the_variable(self) -> None:
+    def test_a_refused_key_says_where_it_came_from(self) -> None:
         said = {'type': 'error', 'error': {'type': 'authentication_error', 'message': 'invalid x-api-key'}}
         got, _ = exchange([json_reply(said, status=401)])
-        assert isinstance(got, ModelHTTPError) and 'ANTHROPIC_API_KEY' in str(got)
+        assert isinstance(got, ModelHTTPError) and 'check the key passed as api_key=' in str(got)
 
     @pytest.mark.parametrize('watched', [True, False])
     def test_of_a_gateway(self, watched: bool) -> None:

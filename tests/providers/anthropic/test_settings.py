@@ -22,7 +22,8 @@ from agent_graph_providers.anthropic import AnthropicModel, family_of
 from agent_graph_providers.anthropic.families import NEWEST
 from agent_graph_providers.anthropic.mapping import BINDING
 from agent_graph_providers.anthropic.model import MessagesWire
-from agent_graph_providers.wire.model import Question, joined, with_extra
+from agent_graph_providers.wire.endpoints import joined
+from agent_graph_providers.wire.model import Question, with_extra
 from agent_graph_providers.wire.offers import Memory, Offers
 from tests.providers.anthropic.asked import body_of
 from tests.providers.anthropic.made import plain, read, text
@@ -67,7 +68,7 @@ class TestFields:
         ],
     )
     def test_what_the_api_cannot_say(self, key: str, value: Any) -> None:
-        with pytest.raises(ConfigError, match=f'Messages API has no {key}'):
+        with pytest.raises(ConfigError, match=f'the Messages API has no model setting {key!r}'):
             fields(**{key: value})
         assert fields(**{key: None}) == fields()
 

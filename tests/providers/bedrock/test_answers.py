@@ -241,7 +241,7 @@ class TestErrors:
         error = failure(json_reply({'__type': 'com.amazon.coral.service#UnknownOperationException'}, status=404))
         assert isinstance(error, ModelHTTPError) and error.type == 'UnknownOperationException'
         error = failure(json_reply({'Message': 'User: arn:aws:... is not authorized'}, status=403))
-        assert 'not authorized' in str(error) and 'AWS_BEARER_TOKEN_BEDROCK' in str(error)
+        assert 'not authorized' in str(error) and 'the key passed as api_key=' in str(error)
         error = failure(json_reply({'message': 'odd'}), watched=False)
         assert isinstance(error, ModelHTTPError) and error.status == 0 and 'odd' in str(error)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import cProfile
-import pstats
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from agent_graph.messages import TextPart, UserMessage, is_valid
 from agent_graph.model import RequestInfo, ResponseBuilder
 from agent_graph_providers.bedrock import BedrockModel
 from tests.providers.bedrock.server import STREAM, answer, events, message, said, stream, tool_events
+from tests.providers.cost import calls_per_chunk, total
 from tests.providers.loopback import Loopback, Reply, in_thread
 
 KEY = 'bedrock-api-key-0123456789'
@@ -201,41 +201,14 @@ def test_leaving_early_closes_the_connection() -> None:
     asyncio.run(main())
 
 
-def _calls(profile: cProfile.Profile) -> int:
-    stats: Any = pstats.Stats(profile)
-    return sum(entry[1] for entry in stats.stats.values())
-
-
-def _cost(count: int) -> int:
-    """Exact Python and C calls of a streamed run, engine and HTTP client included."""
-    head = b'HTTP/1.1 200 OK\r\ncontent-type: application/vnd.amazon.eventstream\r\ntransfer-encoding: chunked\r\n'
-    pieces = [events([item]) for item in said([{'text': f'tok{i} '} for i in range(count)])]
-    reply = Reply(
-        [head + b'connection: close\r\n\r\n' + b''.join(b'%x\r\n%s\r\n' % (len(p), p) for p in pieces) + b'0\r\n\r\n'],
-        framing='raw',
-    )
-
-    async def main(url: str) -> int:
-        agent = Agent(model(url))
-
-        async def once() -> int:
-            async with agent.run_stream('go') as watched:
-                return len([t async for t in watched.text(delta=True)])
-
-        await once()
-        profile = cProfile.Profile()
-        profile.enable()
-        seen = await once()
-        profile.disable()
-        assert seen == count
-        return _calls(profile)
-
-    with in_thread([reply]) as server:
-        return asyncio.run(main(server.url))
+def chunks(count: int) -> list[bytes]:
+    """A stream of `count` pieces of text."""
+    return [events([item]) for item in said([{'text': f'tok{i} '} for i in range(count)])]
 
 
 def test_calls_per_streamed_chunk() -> None:
-    assert (_cost(600) - _cost(100)) / 500 <= 250  # the bound is 350
+    """Engine and HTTP client included."""
+    assert calls_per_chunk(model, chunks, STREAM) <= 250  # the bound is 350
 
 
 def test_calls_per_request() -> None:
@@ -260,7 +233,7 @@ def test_calls_per_request() -> None:
                 profile.enable()
                 await ask()
                 profile.disable()
-                costs.append(_calls(profile))
+                costs.append(total(profile))
             return costs[0], costs[1]
 
     with in_thread([DONE]) as server:

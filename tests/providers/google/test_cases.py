@@ -14,7 +14,7 @@ from agent_graph.messages import AssistantMessage, Message, TextPart, ToolCallPa
 from agent_graph.model import RequestInfo, ResponseBuilder, ToolDefinition
 from agent_graph_providers.google import GoogleModel
 from agent_graph_providers.wire.http import Http
-from tests.providers.cost import calls_per_chunk, counts
+from tests.providers.cost import calls_per_chunk, counts, total
 from tests.providers.google.kit import KEY, answer, call, model
 from tests.providers.google.test_answers import BEGIN, END, partial, pieces
 from tests.providers.loopback import Loopback, Reply, event, in_thread, json_reply, sse_reply
@@ -323,7 +323,7 @@ def test_calls_per_request() -> None:
             profile.enable()
             await once()
             profile.disable()
-            return sum(calls for _, calls in counts(profile))
+            return total(profile)
 
         try:
             return await cost(ask) - await cost(raw)

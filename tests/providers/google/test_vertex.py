@@ -205,8 +205,11 @@ class TestCredentialsOfThisMachine:
         assert first.headers['authorization'] == f'Bearer {TOKEN}'
 
     def test_no_credentials_at_all(self) -> None:
-        with pytest.raises(ConfigError, match='found no credentials'):
+        with pytest.raises(ConfigError, match=r'found no credentials of google-auth .*\(express mode\): pass api_key='):
             asyncio.run(ask(GoogleVertexModel('m', project='p')))
+        told = r'agent-graph\[vertex\].*\(express mode\): set GOOGLE_API_KEY or pass api_key='
+        with pytest.raises(ConfigError, match=told):
+            asyncio.run(ask(GoogleVertexModel('m')))
 
     def test_no_project_at_all(self) -> None:
         with pytest.raises(ConfigError, match='set GOOGLE_CLOUD_PROJECT, pass project='):
@@ -236,3 +239,4 @@ def test_a_missing_extra_is_named() -> None:
     env = {'PYTHONPATH': ':'.join(sys.path)}
     done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=False, env=env)
     assert 'ConfigError' in done.stderr and 'pip install "agent-graph[vertex]"' in done.stderr, done.stderr
+    assert 'google-auth' in done.stderr and 'pass api_key=' in done.stderr, done.stderr

@@ -114,6 +114,28 @@ def test_a_choice_is_a_call_that_fits_its_schema(local: LocalModel) -> None:
         assert isinstance(args['metres'], int | float)
 
 
+@pytest.mark.parametrize('streamed', [False, True])
+def test_no_tool_gets_the_arguments_of_another(local: LocalModel, streamed: bool) -> None:
+    """Whatever the model would rather write: here it has been shown the wrong call and is asked for it again."""
+    texts: dict[str, Any] = {'type': 'object', 'properties': {'city': {'type': 'string'}}, 'required': ['city']}
+    numbers: dict[str, Any] = {'type': 'object', 'properties': {'metres': {'type': 'number'}}, 'required': ['metres']}
+    tools = tuple(
+        ToolDefinition(name, 'A tool.', {**schema, 'additionalProperties': False})
+        for name, schema in (('look', texts), ('convert', numbers))
+    )
+    wrong = '{"tool": "look", "arguments": {"metres": 3}}'
+    prompt = UserMessage(f'Repeat exactly: {wrong}')
+    history = [prompt, AssistantMessage([TextPart(wrong)]), prompt]
+    for seed in range(4):
+        settings = ModelSettings(temperature=1.2, seed=seed, max_tokens=60)
+        info = RequestInfo(tools, settings, tool_choice='required')
+        answer = asyncio.run(ask(local, info, history, seen=[] if streamed else None))
+        if answer.finish_reason == 'length':
+            continue
+        call = only_call(answer)
+        assert list(args_of(call)) == {'look': ['city'], 'convert': ['metres']}[call.tool_name]
+
+
 def test_native_output_follows_its_schema(local: LocalModel) -> None:
     (part,) = asyncio.run(ask(local, RequestInfo(output_schema=OutputSchema('city', CITY)))).parts
     assert isinstance(part, TextPart)

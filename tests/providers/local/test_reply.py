@@ -69,6 +69,9 @@ def test_whole_replies(task: Task, text: str, part: AssistantPart, size: int) ->
         ('{"answer": "The heig', (TextPart('The heig'),)),
         ('{"answer": "half \\ud83', (TextPart('half '),)),
         ('{"answer": "', ()),
+        ('["no choice"]', (TextPart('["no choice"]'),)),
+        ('{"tool": ["look_up"], "arguments": {}}', (TextPart('{"tool": ["look_up"], "arguments": {}}'),)),
+        ('7', (TextPart('7'),)),
     ],
 )
 def test_replies_that_were_cut_off_keep_what_there_is(text: str, parts: Sequence[AssistantPart]) -> None:

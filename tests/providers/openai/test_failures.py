@@ -82,9 +82,9 @@ class TestToldByTheServer:
         error = failure(json_reply({'error': {'message': 'x'}}, status=503, **headers))
         assert isinstance(error, ModelHTTPError) and error.retry_after == seconds
 
-    def test_a_refused_key_names_the_variable(self) -> None:
+    def test_a_refused_key_says_where_it_came_from(self) -> None:
         error = failure(json_reply({'error': {'message': 'bad key'}}, status=401))
-        assert 'OPENAI_API_KEY' in str(error)
+        assert 'check the key passed as api_key=' in str(error)
 
     @pytest.mark.parametrize('watched', [True, False])
     def test_an_error_inside_a_200(self, watched: bool) -> None:

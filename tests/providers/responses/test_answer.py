@@ -470,7 +470,7 @@ def test_http_errors() -> None:
                 await ask(ResponsesModel('m', base_url=server.url, api_key=KEY))
         error = caught.value
         assert (error.status, error.code, error.type) == (401, 'invalid_api_key', 'invalid_request_error')
-        assert error.retry_after == 3 and 'check OPENAI_API_KEY' in str(error)
+        assert error.retry_after == 3 and 'check the key passed as api_key=' in str(error)
         assert KEY not in f'{error} {error.body}'
 
     asyncio.run(main())

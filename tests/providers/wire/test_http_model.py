@@ -14,18 +14,29 @@ import pytest
 from agent_graph.capabilities import Capabilities
 from agent_graph.errors import (
     ConfigError,
+    FetchRefused,
     ModelError,
     ModelHTTPError,
     ModelProtocolError,
     ModelTimeout,
     ModelUnreachable,
 )
-from agent_graph.messages import AssistantMessage, FilePart, Message, TextPart, UserMessage
+from agent_graph.messages import (
+    AssistantMessage,
+    FilePart,
+    Message,
+    TextPart,
+    ToolCallPart,
+    ToolMessage,
+    ToolReturnPart,
+    UserMessage,
+)
 from agent_graph.model import ModelSettings, RequestInfo, ResponseBuilder
 from agent_graph_providers.anthropic import AnthropicModel
 from agent_graph_providers.bedrock import BedrockModel
 from agent_graph_providers.cohere import CohereModel
 from agent_graph_providers.fetch import Fetcher
+from agent_graph_providers.fetch.reach import is_at_hand
 from agent_graph_providers.google import GoogleModel
 from agent_graph_providers.ollama import OllamaModel
 from agent_graph_providers.openai import OpenAIModel
@@ -246,3 +257,66 @@ async def test_an_address_in_a_local_network_is_fetched_for_every_provider(make:
     assert len(files.requests) == 1
     body = server.requests[0].body
     assert b'iVBORw0KGgo' in body and address.encode() not in body
+
+
+CLOUD = [AnthropicModel, GoogleModel, ResponsesModel, CohereModel, OllamaModel, BedrockModel, OpenAIModel]
+
+
+@pytest.mark.parametrize('make', CLOUD)
+@pytest.mark.parametrize(
+    'url',
+    [
+        'http://127.0.0.1:8000/a.png',
+        'https://localhost/a.png',
+        'https://files.internal/a.png',
+        'https://10.0.0.7/a.png',
+        'https://[::1]/a.png',
+        'https://0x7f.1/a.png',
+        'https://169.254.169.254/latest/a.png',
+    ],
+)
+async def test_a_server_elsewhere_is_not_sent_a_local_address(make: Any, url: str) -> None:
+    def refuse(request: httpx.Request) -> httpx.Response:
+        raise AssertionError(f'sent: {request.url}')
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(refuse)) as client:
+        model = make('m', base_url='https://models.example.com', api_key=KEY, http_client=client)
+        for messages in (
+            [UserMessage(['What?', FilePart.from_url(url)])],
+            [
+                UserMessage('go'),
+                AssistantMessage([ToolCallPart('look', {}, 'c1')]),
+                ToolMessage([ToolReturnPart('look', 'see', 'c1', extra_content=(FilePart.from_url(url),))]),
+            ],
+        ):
+            with pytest.raises(FetchRefused, match='was not fetched'):
+                await ask(model, messages=messages)
+
+
+@pytest.mark.parametrize('make', [AnthropicModel, ResponsesModel, OpenAIModel, GoogleModel])
+async def test_a_server_at_hand_is_left_a_local_address(make: Any) -> None:
+    """It is in the same network. What clouds keep at such addresses is left to nobody."""
+    picture = UserMessage(['What?', FilePart.from_url('https://files.internal/a.png')])
+    async with Loopback([json_reply({'message': 'seen'}, status=418)]) as server:
+        model = make('m', base_url=server.url, api_key=KEY)
+        with pytest.raises(ModelHTTPError):
+            await ask(model, messages=[picture])
+        assert b'https://files.internal/a.png' in server.requests[0].body
+        metadata = FilePart.from_url('https://169.254.169.254/a.png')
+        with pytest.raises(FetchRefused, match='from which nothing is ever fetched'):
+            await ask(model, messages=[UserMessage(['What?', metadata])])
+    assert len(server.requests) == 1
+
+
+def test_which_servers_are_at_hand() -> None:
+    for near in (
+        'http://127.0.0.1:11434',
+        'http://ollama:11434/v1',
+        'http://[::1]:1',
+        'https://gw.lan',
+        'http://10.1.2.3',
+        '',
+    ):
+        assert is_at_hand(near), near
+    for far in ('https://api.openai.com/v1', 'https://8.8.8.8', 'http://[2606:4700::1111]/v1'):
+        assert not is_at_hand(far), far
