@@ -164,7 +164,9 @@ async def _after_crash(deps: RunDeps, call: Call) -> Call | ToolReturnPart | Pen
     try:
         answer = to_answer(part, found)
     except TypeError as error:
-        return _pending(deps, call, 'crash', f'on_crash of {part.tool_name} found something that cannot be kept: {error}')
+        return _pending(
+            deps, call, 'crash', f'on_crash of {part.tool_name} found something that cannot be kept: {error}'
+        )
     await deps.effects.record(CallFinished(answer.part, *deps.left.pop(part.tool_call_id, (None, ()))))
     return answer.part
 

@@ -39,7 +39,15 @@ async def go_on(order: Order, run_id: str, journal: Journal, owner: RunDeps, par
     except UnknownRun:
         return run_id
     state = fold(run_id, records)
-    same = state.parent == parent and state.agent == order.plan.name and state.prompt == first_entry(order, None, None).prompt
+    # A fork that is replayed finds what the original left, made in the same call of that.
+    made_here = (
+        parent if not owner.effects.replays or state.parent is None else replace(parent, run_id=state.parent.run_id)
+    )
+    same = (
+        state.parent == made_here
+        and state.agent == order.plan.name
+        and state.prompt == first_entry(order, None, None).prompt
+    )
     if same and (state.ended is None or state.ended.status == 'completed'):
         return await reopen_run(order, run_id, journal, owner=owner)
     # The tool does something else this time, or begins again what failed.

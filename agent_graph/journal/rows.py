@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from agent_graph.errors import CodecError
 from agent_graph.journal import Lease
-from agent_graph.journal.checks import is_over, locked, no_record, status_of, taken, unknown
+from agent_graph.journal.checks import is_over, locked, no_record, status_of, taken, unknown, with_inside
 from agent_graph.journal.codec import decode
 from agent_graph.journal.database import statements
 from agent_graph.journal.entries import Entry, Parent, Record, RunInfo, RunStatus

@@ -71,13 +71,18 @@ class OpenAIModel:
         capabilities: Capabilities | None = None,
     ) -> None:
         server = _row(server)
-        check_name(name, server.name)
-        check_client(http_client)
-        check_rest(settings, capabilities)
-        check_callable('make_client', make_client, 'a function that returns an openai.AsyncOpenAI')
-        key = key_given(api_key, server.name, optional=server.key_optional)
+        if name.__class__ is not str or not name.strip():  # what is left out costs no call: models are made often
+            check_name(name, server.name)
+        if http_client is not None:
+            check_client(http_client)
+        if settings is not None or capabilities is not None:
+            check_rest(settings, capabilities)
+        if make_client is not None:
+            check_callable('make_client', make_client, 'a function that returns an openai.AsyncOpenAI')
+        key = None if api_key is None else key_given(api_key, server.name, optional=server.key_optional)
+        address = None if base_url is None else address_given(base_url, server.name)
         self._server = server
-        self._access = Access(name, server, address_given(base_url, server.name), key)
+        self._access = Access(name, server, address, key)
         self._http_client = http_client
         self._make_client = make_client
         self._capabilities = capabilities
@@ -155,10 +160,8 @@ def _servers_fetch(_: FilePart) -> bool:
 
 
 def _row(server: Any) -> Server:
-    if isinstance(server, Server):
-        return server
-    row = SERVERS.get(server) if isinstance(server, str) else None
-    if row is None:
+    row: object = SERVERS.get(server) if server.__class__ is str else server
+    if not isinstance(row, Server):
         raise ConfigError(f'no server is called {server!r}; use one of {sorted(SERVERS)!r}, or pass server=Server(...)')
     return row
 
