@@ -37,17 +37,26 @@ __all__ = [
 class Place:
     """Where a run is kept and what drives it, as the words of a command.
 
-    `journal` is the path of a SQLite file, empty when the run is kept elsewhere; `target` names the agent, if known.
+    `journal` is the path of a SQLite file, empty when the run is kept elsewhere; `target` names the agent, if known, and
+    `model` and `deps` are what was said beside it.
     """
 
     journal: str = ''
     target: str = ''
+    model: str | None = None
+    deps: str | None = None
+
+    @property
+    def options(self) -> list[str]:
+        """What a command has to be given beside the target to drive the run as it was driven."""
+        given = {'--model': self.model, '--deps': self.deps}
+        return [word for name, value in given.items() if value is not None for word in (name, value)]
 
     def command(self, *words: str, target: bool = False) -> str:
         """A command line to copy: `agent-graph runs ...` with the options this place needs."""
         more = [] if self.journal == _usual_journal() else ['--journal', self.journal]
         if target:
-            more = ['--target', self.target or 'module:variable', *more]
+            more = ['--target', self.target or 'module:variable', *self.options, *more]
         return ' '.join(['agent-graph', *(quote(word) for word in (*words, *more))])
 
 

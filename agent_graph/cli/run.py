@@ -106,7 +106,12 @@ def run(
         )
 
     watched = Watch(
-        chosen, Place(where, target), run_id, stream=not no_stream, as_json=as_json, show_traceback=show_traceback
+        chosen,
+        Place(where, target, model, deps),
+        run_id,
+        stream=not no_stream,
+        as_json=as_json,
+        show_traceback=show_traceback,
     )
     raise typer.Exit(watch(watched, make))
 

@@ -57,7 +57,9 @@ def step(
     agent = load_agent(target)
     chosen, where = journal_for(agent, journal)
     agent.journal = chosen
-    setting = Setting(agent, chosen, Place(where, target), {'model': model, 'deps': load_deps(agent, deps)})
+    setting = Setting(
+        agent, chosen, Place(where, target, model, deps), {'model': model, 'deps': load_deps(agent, deps)}
+    )
     stored = None if resume is None else _stored(setting, resume)
     raise typer.Exit(_debug(setting, prompt, stored, confirm))
 

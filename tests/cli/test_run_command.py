@@ -116,6 +116,15 @@ def test_deps_are_a_target_too(command: Command) -> None:
     assert "You said 'hi'." in done.out
 
 
+def test_the_command_to_go_on_names_what_the_run_was_given(command: Command) -> None:
+    done = command('run', 'agents.py:payer', 'pay', '--deps', 'agents.py:people')
+    assert done.code == 3
+    (line,) = [line.strip() for line in done.out.splitlines() if 'runs resume' in line]
+    run_id = line.split()[3]
+    command('runs', 'deny', run_id, 'c1')
+    assert command(*line.split()[1:]).code == 0
+
+
 def test_runs_inside_tools_are_indented(command: Command) -> None:
     out = command('run', 'agents.py:outer', 'go').out
     assert '    ● ModelRequest 1\n      from inside\n' in out

@@ -273,7 +273,7 @@ class Debugger:
 
     def _step_command(self, run_id: str) -> str:
         place = self._setting.place
-        return place.command('step', place.target, '--resume', run_id)
+        return place.command('step', place.target, '--resume', run_id, *place.options)
 
     async def _finish(self) -> Exit:
         """Say how the run ended."""

@@ -188,8 +188,8 @@ def _say(command: _Command, run_id: str, pending: Pending, left: Sequence[Pendin
 
 def _go_on(command: _Command, target: str) -> None:
     """Answer through the agent itself: its tools check new arguments before anything is recorded."""
-    opened = open_target(target, command.journal, model=command.model)
-    options = opened.options(command.deps)
+    opened = open_target(target, command.journal, model=command.model, deps=command.deps)
+    options = opened.options()
     if not opened.place.journal:
         raise CommandError(f'{target!r} keeps its runs where this command cannot look; pass --journal PATH')
     file = Path(opened.place.journal)

@@ -77,9 +77,9 @@ def resume(
     Exit codes: 0 the run completed; 1 it failed or was cancelled; 2 nothing was done: wrong arguments, no such run,
     another agent, another process drives it; 3 it waits for people; 130 and 143 cancelled by a signal.
     """
-    opened = open_target(target, journal, model=model)
+    opened = open_target(target, journal, model=model, deps=deps)
     run_id, ended = opened.find(run)
-    given = {'on_change': on_change} if ended else {'on_change': on_change, **opened.options(deps)}
+    given = {'on_change': on_change} if ended else {'on_change': on_change, **opened.options()}
     code = go_on(
         opened, run_id, {}, given, as_json=as_json, stream=not no_stream, show_traceback=show_traceback, ask=True
     )
@@ -102,14 +102,15 @@ class Target:
         info = with_journal(Path(self.place.journal), lambda opened: find_run(opened, given))
         return info.run_id, is_over(info.status)
 
-    def options(self, deps: str | None) -> dict[str, Any]:
-        """What `agent.resume` or `resume_graph` is to be called with. Calls what `deps` names."""
+    def options(self) -> dict[str, Any]:
+        """What `agent.resume` or `resume_graph` is to be called with. Calls what `--deps` names."""
+        deps = self.place.deps
         if isinstance(self.target, Agent):
             return {'model': self.model, 'deps': load_deps(self.target, deps)}
         return {'deps': load_deps(None, deps)}
 
 
-def open_target(name: str | None, journal: Path | None, *, model: str | None) -> Target:
+def open_target(name: str | None, journal: Path | None, *, model: str | None, deps: str | None) -> Target:
     """Load the agent or graph of a stored run, with its journal. Raises `CommandError`."""
     if name is None:
         raise CommandError(
@@ -122,12 +123,12 @@ def open_target(name: str | None, journal: Path | None, *, model: str | None) ->
             raise CommandError(f'{name!r} is a graph, not an agent: --model has no use there')
         file = journal or DEFAULT_JOURNAL
         check_there(file)
-        return Target(target, SQLiteJournal(file), Place(str(file), name))
+        return Target(target, SQLiteJournal(file), Place(str(file), name, deps=deps))
     chosen, where = journal_for(target, journal)
     if where:
         check_there(where)
     target.journal = chosen
-    return Target(target, chosen, Place(where, name), model)
+    return Target(target, chosen, Place(where, name, model, deps), model)
 
 
 def go_on(
