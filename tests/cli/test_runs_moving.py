@@ -117,6 +117,19 @@ def test_the_same_but_for_times_and_ids(command: Command, new_run: NewRun) -> No
         assert done.code == 0 and done.out.startswith('the same: ')
 
 
+def test_ids_of_calls_and_responses_are_no_difference_but_what_was_written_is(
+    command: Command, new_run: NewRun, folder: Path
+) -> None:
+    run_id = new_run('staff.py:payer')
+    text = command('runs', 'export', run_id).out
+    (folder / 'other.jsonl').write_text(text.replace('"c1"', '"call_9"'))
+    (folder / 'dearer.jsonl').write_text(text.replace('40', '41'))
+    for name in ('other', 'dearer'):
+        assert command('runs', 'import', f'{name}.jsonl', '--as', name).code == 0
+    assert command('runs', 'diff', run_id, 'other').code == 0
+    assert command('runs', 'diff', run_id, 'dearer').code == 1
+
+
 def test_the_first_entry_that_differs_and_then_the_paths(command: Command, new_run: NewRun) -> None:
     a, b = new_run('staff.py:payer'), new_run('staff.py:payer', 'go', '--confirm', 'never')
     done = command('runs', 'diff', a, b)

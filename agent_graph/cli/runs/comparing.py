@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import unified_diff
 from itertools import zip_longest
 from typing import Annotated, Any, cast
@@ -18,11 +18,16 @@ from agent_graph.cli.machine import entry_data, write_json
 from agent_graph.cli.runs.reading import Stored, read_run
 from agent_graph.cli.terminal import Terminal, open_terminal
 from agent_graph.journal import Journal
-from agent_graph.journal.entries import Entry, Paused, Record
+from agent_graph.journal.entries import Record
 from agent_graph.render.walk import read
 from agent_graph.render.wording import value_text
 
 __all__ = ['Difference', 'diff', 'first_difference']
+
+
+_IDS = frozenset({'run_id', 'provider_response_id'})
+_FREE = frozenset({'args', 'content', 'metadata', 'value', 'output', 'data', 'provider_details', 'schema'})
+"""What users and models wrote is compared as it is, whatever its fields are called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,7 @@ def diff(
 ) -> None:
     """Name the first journal entry in which two runs differ, then show what differs in the paths they took.
 
-    Times and run ids are not compared. With --json one object: `a`, `b`, `same`, `first` (`seq`, `kind`, `path`, `a`, `b`;
+    Times and the ids of runs, responses and tool calls are not compared. With --json one object: `a`, `b`, `same`, `first` (`seq`, `kind`, `path`, `a`, `b`;
     null if there is none), and `diff`, the lines of a unified diff of the two paths.
 
     Exit codes: 0 they are the same; 1 they differ; 2 no such run, or a journal that cannot be used.
@@ -70,24 +75,38 @@ async def _read_both(journal: Journal, a: str, b: str) -> tuple[Stored, Stored]:
 
 def first_difference(one: Stored, two: Stored) -> Difference | None:
     """Where two runs part; `None` if they are the same but for times and ids."""
+    names: tuple[dict[str, str], dict[str, str]] = {}, {}
     for seq, (mine, yours) in enumerate(zip_longest(one.records, two.records), 1):
-        a, b = _comparable(mine), _comparable(yours)
-        if a is not None and b is not None and a == b:
+        a, b = _comparable(mine, names[0]), _comparable(yours, names[1])
+        if a == b:
             continue
-        kinds = ('' if a is None else a.kind, '' if b is None else b.kind)
-        if a is None or b is None or kinds[0] != kinds[1]:
-            return Difference(seq, kinds, '', a and entry_data(a), b and entry_data(b))
-        path, left, right = _place(entry_data(a), entry_data(b))
-        return Difference(seq, kinds, path, left, right)
+        kinds = ('' if mine is None else mine.entry.kind, '' if yours is None else yours.entry.kind)
+        if kinds[0] != kinds[1]:
+            return Difference(seq, kinds, '', mine and entry_data(mine.entry), yours and entry_data(yours.entry))
+        return Difference(seq, kinds, *_place(a, b))
     return None
 
 
-def _comparable(record: Record | None) -> Entry | None:
-    """An entry without the ids of runs."""
-    entry = None if record is None else record.entry
-    if not isinstance(entry, Paused):
-        return entry
-    return replace(entry, pending=tuple(replace(p, run_id='') for p in entry.pending))
+def _comparable(record: Record | None, names: dict[str, str]) -> Any:
+    """The data of an entry without what is another in every run: ids of runs and responses, and of tool calls their number."""
+    return None if record is None else _without_ids(entry_data(record.entry), names)
+
+
+def _without_ids(data: Any, names: dict[str, str]) -> Any:
+    if isinstance(data, list):
+        return [_without_ids(item, names) for item in cast('list[Any]', data)]
+    if not isinstance(data, dict):
+        return data
+    kept = {key: value for key, value in cast('dict[str, Any]', data).items() if key not in _IDS}
+    return {key: value if key in _FREE else _named(key, value, names) for key, value in kept.items()}
+
+
+def _named(key: str, value: Any, names: dict[str, str]) -> Any:
+    if key == 'tool_call_id':
+        return names.setdefault(value, f'call {len(names) + 1}')
+    if key == 'scope':  # of a call, or the name of a node
+        return names.get(value, value)
+    return _without_ids(value, names)
 
 
 def _place(a: Any, b: Any, path: str = '') -> tuple[str, Any, Any]:
