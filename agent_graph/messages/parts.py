@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 from agent_graph.errors import MessageError
 from agent_graph.usage import NO_USAGE, Usage
@@ -121,6 +121,26 @@ class ToolCallPart:
     tool_call_id: str = ''
     provider_details: dict[str, JsonValue] | None = None
     kind: Literal['tool_call'] = field(default='tool_call', kw_only=True)
+
+    def args_as_dict(self) -> dict[str, JsonValue]:
+        """`args` as an object in either case; no text is no arguments.
+
+        For looking at a call. Whether it may be run is for the tool's own reader to say, which forgives more and checks
+        every value. Raises `MessageError` for text that is no JSON object.
+        """
+        if not isinstance(self.args, str):
+            return self.args
+        from pydantic_core import from_json
+
+        try:
+            found: object = from_json(self.args) if self.args.strip() else {}
+        except ValueError as error:
+            raise MessageError(f'the arguments {self.args!r} of {self.tool_name!r} are not JSON: {error}') from error
+        if not isinstance(found, dict):
+            raise MessageError(
+                f'the arguments {self.args!r} of {self.tool_name!r} are no JSON object; they are unusable'
+            )
+        return cast('dict[str, JsonValue]', found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +324,16 @@ class AssistantMessage:
     def __post_init__(self) -> None:
         if self.parts.__class__ is not tuple:
             object.__setattr__(self, 'parts', tuple(self.parts))
+
+    @property
+    def text(self) -> str:
+        """All its visible text, in order; `''` if there is none."""
+        return ''.join([part.content for part in self.parts if isinstance(part, TextPart)])
+
+    @property
+    def tool_calls(self) -> tuple[ToolCallPart, ...]:
+        """The calls it asks for, in order."""
+        return tuple([part for part in self.parts if isinstance(part, ToolCallPart)])
 
 
 @dataclass(frozen=True, slots=True)
