@@ -50,6 +50,9 @@ def test_list_as_json_is_one_run_a_line(command: Command, new_run: NewRun) -> No
     assert time.time() - 60 < outer['created'] <= outer['updated'] <= time.time()
     assert inner['parent'] == {'run_id': run_id, 'tool_call_id': 'c1'}
     assert f'inside {run_id}, call c1' in command('runs', 'list').out
+    for limit in ('0', '1'):
+        (only,) = command('runs', 'list', '--json', '--outermost', '--limit', limit).json()
+        assert only == outer
 
 
 def test_list_filters(command: Command, new_run: NewRun) -> None:

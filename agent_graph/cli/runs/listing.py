@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -41,6 +42,9 @@ def list_runs(
             show_default=False,
         ),
     ] = None,
+    outermost: Annotated[
+        bool, typer.Option('--outermost', help='Leave out runs that were started inside another one.')
+    ] = False,
     limit: Annotated[int, typer.Option(min=0, metavar='N', help='At most so many; 0 for all.')] = 50,
     journal: JournalOption = None,
     as_json: JsonOption = False,
@@ -59,43 +63,56 @@ def list_runs(
     """
     start = None if since is None else moment(since, time.time())
     most = limit + 1 if limit else None
-    found = with_journal(journal, lambda opened: _find(opened, status, agent, start, most))
+    wanted = _Wanted(status, agent, start, outermost)
+    found = with_journal(journal, lambda opened: _find(opened, wanted, most))
     shown = found[:limit] if limit else found
     if as_json:
         for info, stands in shown:
             write_json(info_data(info, stands))
         return
-    _show(shown, journal, everything=status is None and agent is None and since is None)
+    _show(shown, journal, everything=wanted == _Wanted())
     if len(found) > len(shown):
         open_terminal().line(f'older runs are not shown; --limit {2 * limit} shows more, --limit 0 all', 'dim')
 
 
-async def _find(
-    journal: Journal, wanted: Standing | None, agent: str | None, since: float | None, most: int | None
-) -> list[tuple[RunInfo, Standing]]:
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Which runs are asked for."""
+
+    stands: Standing | None = None
+    agent: str | None = None
+    since: float | None = None
+    outermost: bool = False
+
+
+async def _find(journal: Journal, wanted: _Wanted, most: int | None) -> list[tuple[RunInfo, Standing]]:
     """The runs that stand as wanted, with how they stand; at most so many."""
     found: list[tuple[RunInfo, Standing]] = []
-    for info in await _candidates(journal, wanted, agent, since, most):
+    for info in await _candidates(journal, wanted, most):
         if len(found) == most:
             break
+        if wanted.outermost and info.parent is not None:
+            continue
         try:
             stands = await standing(journal, info)
         except UnknownRun:  # deleted meanwhile
             continue
-        if wanted in (None, stands):
+        if wanted.stands in (None, stands):
             found.append((info, stands))
     return found
 
 
-async def _candidates(
-    journal: Journal, wanted: Standing | None, agent: str | None, since: float | None, most: int | None
-) -> list[RunInfo]:
-    """Runs that may stand so, the newest first. Only what the store can tell by itself may be limited there."""
-    if wanted is None:
-        return await journal.runs(agent=agent, since=since, limit=most)
-    stored = STORED[wanted]
+async def _candidates(journal: Journal, wanted: _Wanted, most: int | None) -> list[RunInfo]:
+    """Runs that may be wanted, the newest first. Only what the store can tell by itself may be limited there."""
+    if wanted.outermost:
+        most = None
+    if wanted.stands is None:
+        return await journal.runs(agent=wanted.agent, since=wanted.since, limit=most)
+    stored = STORED[wanted.stands]
     some = [
-        await journal.runs(status=status, agent=agent, since=since, limit=most if len(stored) == 1 else None)
+        await journal.runs(
+            status=status, agent=wanted.agent, since=wanted.since, limit=most if len(stored) == 1 else None
+        )
         for status in stored
     ]
     return sorted((info for infos in some for info in infos), key=lambda info: info.created, reverse=True)
