@@ -193,7 +193,7 @@ class Agent(Declaration[Deps, Output]):
         on_change: OnChange = 'refuse',
         **options: Any,
     ) -> AgentRun[Output]:
-        from agent_graph.engine.control import check_change, record_answers
+        from agent_graph.engine.control import answer_and_hold, check_change
         from agent_graph.engine.reopening import Change, look_inside, reopen_run
 
         journal = self._durable_journal()
@@ -202,10 +202,11 @@ class Agent(Declaration[Deps, Output]):
         state = fold(run_id, await journal.load(run_id))
         await look_inside(state, journal)
         entry = await check_change(state, order.plan, on_change) if state.ended is None else None
+        held = None
         if answers is not None:
-            await record_answers(state, order.plan, journal, answers, entry)
+            held = await answer_and_hold(state, order.plan, journal, answers, entry)
         change = Change(entry, state.messages) if entry is not None else None
-        start, ctx = await reopen_run(order, run_id, journal, change=change)
+        start, ctx = await reopen_run(order, run_id, journal, change=change, held=held)
         return self._as_run(start, ctx)
 
     def _as_run(self, start: Any, ctx: Any) -> AgentRun[Output]:

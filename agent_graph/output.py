@@ -20,18 +20,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Generic
 
-from typing_extensions import TypeVar
+from typing_extensions import TypeForm, TypeVar
 
 __all__ = ['NativeOutput', 'PromptedOutput', 'TextOutput', 'ToolOutput']
 
-Output = TypeVar('Output', default=str)
+Output = TypeVar('Output', default=str, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput(Generic[Output]):
     """Have the model call an output tool; `type` may be a type or a function. `name` and `description` are shown to it."""
 
-    type: type[Output] | Callable[..., Awaitable[Output]] | Callable[..., Output]
+    type: TypeForm[Output] | Callable[..., Awaitable[Output]] | Callable[..., Output]
     name: str | None = None
     description: str | None = None
     strict: bool | None = None
@@ -42,7 +42,7 @@ class ToolOutput(Generic[Output]):
 class NativeOutput(Generic[Output]):
     """Have the provider hold the answer's text to the type's JSON schema."""
 
-    type: type[Output]
+    type: TypeForm[Output]
     name: str | None = None
     description: str | None = None
     strict: bool | None = None
@@ -52,7 +52,7 @@ class NativeOutput(Generic[Output]):
 class PromptedOutput(Generic[Output]):
     """Ask for JSON in the instructions: `instructions` (or a plain request) followed by the JSON schema."""
 
-    type: type[Output]
+    type: TypeForm[Output]
     instructions: str | None = None
 
 

@@ -235,8 +235,9 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
         deps = self.ctx.deps
         kind = current.__class__
         edges = self._edges[kind] if kind in self._edges else None
-        if edges is None or deps.state.ended is not None:
-            raise self._refusal(current)
+        left_over = deps.around is not None and deps.around.is_over
+        if edges is None or deps.state.ended is not None or left_over:
+            raise self._refusal(current) if deps.state.ended or not left_over else await ending.left_over(deps)
         walked, deps.walked = deps.walked, None
         mine, beside = deps.driver is None, None
         if mine:

@@ -88,7 +88,7 @@ def clean_plain(value: object) -> object:
             if id(cast('object', item)) in around:
                 raise ValueError('it contains itself')
             around.add(id(cast('object', item)))
-            todo.append((item, None, id(cast('object', item))))
+            todo.append((cast('object', item), None, id(cast('object', item))))
         if isinstance(item, dict):
             copied = {_clean_key(name): inner for name, inner in cast('dict[object, object]', item).items()}
             todo.extend((inner, copied, name) for name, inner in copied.items())

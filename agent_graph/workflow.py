@@ -12,21 +12,22 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, cast, overload
 
 from pydantic_graph import BaseNode, End, Graph, GraphRunContext
-from typing_extensions import TypeVar
+from typing_extensions import TypeForm, TypeVar
 
 from agent_graph.engine.budget import ActiveCall
-from agent_graph.engine.options import OnGraphChange
+from agent_graph.engine.options import Answers, OnGraphChange
 from agent_graph.engine.plan import Handles, OnPending, active_call
 from agent_graph.engine.state import RunState
 from agent_graph.errors import ConfigError
 from agent_graph.journal import Journal
 from agent_graph.pending import PauseSignal, Pending
 from agent_graph.runner import GraphRun
+from agent_graph.tools.context import AnswerT, StepData
 from agent_graph.usage import Usage, UsageLimits
 
 if TYPE_CHECKING:
@@ -60,11 +61,17 @@ class GraphContext(GraphRunContext[StateT, DepsT], Generic[StateT, DepsT]):
         """The run's id in its journal."""
         return self.handles.run_id
 
+    @overload
+    async def step(
+        self, name: str, function: Callable[[], Awaitable[StepData]] | Callable[[], StepData]
+    ) -> StepData: ...
+    @overload
+    async def step(self, name: str, function: Callable[[], Any]) -> Any: ...
     async def step(self, name: str, function: Callable[[], Any]) -> Any:
         """Do something once in the run's life; its result (JSON data) is recorded and given back after a crash."""
         return await self.handles.do_step(self.scope, name, function)
 
-    async def ask(self, question: str, *, schema: Any = str) -> Any:
+    async def ask(self, question: str, *, schema: TypeForm[AnswerT] = str) -> AnswerT:
         """Ask a person. The run pauses until there is an answer; the node is then run again from its start."""
         return await self.handles.ask(self.scope, self.scope.split('#')[0], question, schema)
 
@@ -124,7 +131,7 @@ async def resume_graph(
     *,
     journal: Journal,
     deps: DepsT = None,
-    answers: Mapping[Any, Any] | None = None,
+    answers: Answers | None = None,
     on_pending: OnPending | None = None,
     on_change: OnGraphChange = 'refuse',
 ) -> GraphResult[EndT, StateT]:

@@ -218,6 +218,7 @@ class ActiveCall:
         'owner',
         'requests',
         'spends',
+        'stopped',
         'tokens',
         'tool_call_id',
         'tool_calls',
@@ -230,6 +231,7 @@ class ActiveCall:
         self.tool_call_id = tool_call_id
         self.around = around
         self.children = 0
+        self.stopped = False
         self.requests = 0
         self.tool_calls = 0
         self.tokens: Usage | None = None
@@ -237,6 +239,14 @@ class ActiveCall:
         self.busy = 0
         self.waits: tuple[Pending, ...] = ()
         self.waiters: tuple[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]], ...] = ()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether this call, or one around it, was stopped: runs inside may be in threads, which nobody can stop."""
+        call: ActiveCall | None = self
+        while call is not None and not call.stopped:
+            call = call.around
+        return call is not None
 
     def begin(self) -> Token[tuple[ActiveCall, ...]]:
         """A run inside is driven from here on; give the token to `leave`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -14,12 +15,12 @@ from agent_graph.engine.migration import migration, moved_on
 from agent_graph.engine.options import OnChange
 from agent_graph.engine.plan import Plan
 from agent_graph.engine.state import RunState, fold
-from agent_graph.errors import AnswerError, ConfigError, RunLocked
+from agent_graph.errors import AnswerError, ConfigError, JournalError, RunLocked
 from agent_graph.journal import Journal, Lease
 from agent_graph.journal.entries import CallFinished, Edited, Ended, Entry, Record
 from agent_graph.usage import NO_USAGE
 
-__all__ = ['cancel_inside', 'cancel_run', 'check_change', 'record_answers']
+__all__ = ['answer_and_hold', 'cancel_inside', 'cancel_run', 'check_change', 'record_answers']
 
 
 async def check_change(state: RunState, plan: Plan, on_change: OnChange) -> Edited | None:
@@ -36,22 +37,48 @@ async def record_answers(
 
     With a `change` that the run will go on with, they are checked against the calls as they will be.
     """
+    lease = await answer_and_hold(state, plan, journal, answers, change)
+    if lease is not None:
+        await journal.release(lease)
+
+
+async def answer_and_hold(
+    state: RunState, plan: Plan | None, journal: Journal, answers: Mapping[Any, Any], change: Edited | None = None
+) -> Lease | None:
+    """The same, by somebody who goes on with the run, and keeps its lease for that; `None` if nothing was answered.
+
+    Whoever answers takes the outermost run first: of two who do that at once, one is refused and has touched nothing.
+    """
     by_run: dict[str, list[Resolved]] = {}
     after = moved_on(state, change) if change is not None else state
     for resolved in resolve(state, plan, answers, after):
         by_run.setdefault(resolved.pending.run_id, []).append(resolved)
-    # Inner runs first: when the outer one is woken, what it goes on to find is already there.
-    for run_id in sorted(by_run, key=lambda r: r == state.run_id):
-        lease = await take(journal, run_id)
-        try:
-            records = await journal.load(run_id)
-            _check_still_pending(fold(run_id, records), by_run[run_id])
-            await _append(journal, lease, records, [await _with_usage(r, journal) for r in by_run[run_id]])
-            for resolved in by_run[run_id]:
-                if resolved.pending.reason == 'crash' and isinstance(resolved.entry, CallFinished):
-                    await cancel_inside(journal, run_id, resolved.pending.tool_call_id)
-        finally:
-            await journal.release(lease)
+    if not by_run:
+        return None
+    held = await take(journal, state.run_id)
+    try:
+        # Inner runs first: when the outer one is woken, what it goes on to find is already there.
+        for run_id in sorted(by_run, key=lambda r: r == state.run_id):
+            lease = held if run_id == state.run_id else await take(journal, run_id)
+            try:
+                await _record(journal, lease, by_run[run_id])
+            finally:
+                if lease is not held:
+                    await journal.release(lease)
+    except BaseException:
+        with suppress(JournalError):
+            await journal.release(held)
+        raise
+    return held
+
+
+async def _record(journal: Journal, lease: Lease, answers: list[Resolved]) -> None:
+    records = await journal.load(lease.run_id)
+    _check_still_pending(fold(lease.run_id, records), answers)
+    await _append(journal, lease, records, [await _with_usage(r, journal) for r in answers])
+    for resolved in answers:
+        if resolved.pending.reason == 'crash' and isinstance(resolved.entry, CallFinished):
+            await cancel_inside(journal, lease.run_id, resolved.pending.tool_call_id)
 
 
 async def _with_usage(resolved: Resolved, journal: Journal) -> Entry:

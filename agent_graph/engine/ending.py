@@ -19,7 +19,19 @@ from agent_graph.pending import Pending
 from agent_graph.text import clean_text
 from agent_graph.usage import NO_USAGE, Spend, Usage
 
-__all__ = ['cancelled', 'complete', 'failed', 'fill', 'in_time', 'keep', 'lost', 'pause', 'show_standing', 'stop']
+__all__ = [
+    'cancelled',
+    'complete',
+    'failed',
+    'fill',
+    'in_time',
+    'keep',
+    'left_over',
+    'lost',
+    'pause',
+    'show_standing',
+    'stop',
+]
 
 
 async def in_time(deps: RunDeps, node: Any, ctx: Any, deadline: float) -> Any:
@@ -64,6 +76,13 @@ async def cancelled(deps: RunDeps) -> Exception | None:
     error = RunCancelled(f'run {deps.run_id} was cancelled; its messages are in error.messages')
     await stop(deps, 'cancelled', error)
     fill(error, deps)
+    return error
+
+
+async def left_over(deps: RunDeps) -> RunCancelled:
+    """The call that this run is inside of was stopped, and this one goes on in a thread: end it, and return what to raise."""
+    error = RunCancelled(f'run {deps.run_id} was inside a tool call that has been stopped')
+    await stop(deps, 'cancelled', error)
     return error
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic_graph import BaseNode
@@ -24,11 +24,11 @@ from agent_graph.engine.start import PrivateJournal
 from agent_graph.engine.state import RunState, apply, fold
 from agent_graph.errors import ConfigError, JournalConflict, JournalError, ReplayMismatch
 from agent_graph.journal import Journal, Lease
-from agent_graph.journal.entries import Ended, Entered, Paused, Record, Started
+from agent_graph.journal.entries import Edited, Ended, Entered, Paused, Record, Started
 from agent_graph.messages import JsonValue
 from agent_graph.pending import PauseSignal, Pending
 from agent_graph.text import clean_data, clean_text
-from agent_graph.usage import Spend, Usage, UsageLimits
+from agent_graph.usage import Spend, Usage, UsageLimits, Used
 
 __all__ = ['Reopened', 'begin', 'end', 'enter', 'fail', 'pause', 'reopen']
 
@@ -90,6 +90,8 @@ class Reopened:
     node: Any = None
     entered: bool = False
     handles: Handles | None = None
+    effects: Effects | None = None
+    left: dict[str, Used] = field(default_factory=lambda: dict[str, Used]())
 
 
 async def reopen(
@@ -108,36 +110,59 @@ async def reopen(
     if change is None:
         data.node_at(run)
     await look_inside(run, journal)
+    held: Lease | None = None
     if answers is not None:
-        from agent_graph.engine.control import record_answers
+        from agent_graph.engine.control import answer_and_hold
 
-        await record_answers(run, None, journal, answers)
-        records = await journal.load(run_id)
-        run = fold(run_id, records)
-        await look_inside(run, journal)
+        held = await answer_and_hold(run, None, journal, answers)
+    try:
+        opened = await _reopened(data, run, journal, on_pending, change, held)
+    except BaseException:
+        if held is not None:  # no matter where the run has been taken over already
+            with suppress(JournalError):
+                await journal.release(held)
+        raise
+    if opened.effects is None:
+        return opened
+    opened.handles = _handles(opened.run, opened.effects, deps, on_pending, keep=True)
+    opened.handles.left = opened.left
+    for used in opened.left.values():
+        opened.handles.budget.take_up(used)
+    return opened
+
+
+async def _reopened(
+    data: GraphData,
+    decided: RunState,
+    journal: Journal,
+    on_pending: OnPending | None,
+    change: Edited | None,
+    held: Lease | None,
+) -> Reopened:
+    run_id = decided.run_id
+    run = fold(run_id, await journal.load(run_id))
+    await look_inside(run, journal)
     waits = run.paused and on_pending is None and not await _inner_answered(run, journal)
     if run.ended is not None or waits:
+        if held is not None:
+            await journal.release(held)
         if change is not None:
             apply(run, change)
         return Reopened(run, data.load_state(run.data))
-    lease: Lease = await take(journal, run_id)
+    lease = await take(journal, run_id, held)
     try:
-        decided, records = run, await journal.load(run_id)
+        records = await journal.load(run_id)
         run = fold(run_id, records)
         effects = Effects(journal, lease, run, records[-1].seq + 1)
         if change is not None:
             if (run.at, run.visit) != (decided.at, decided.visit):
                 raise JournalConflict(f'run {run_id} has gone on since its change was decided; resume it again')
             await effects.record(change)
-        opened = Reopened(run, data.load_state(run.data), data.node_at(run), entered=True)
+        left = await used_in_open_calls(journal, run)
+        return Reopened(run, data.load_state(run.data), data.node_at(run), entered=True, effects=effects, left=left)
     except BaseException:
         await journal.release(lease)
         raise
-    opened.handles = _handles(run, effects, deps, on_pending, keep=True)
-    opened.handles.left = await used_in_open_calls(journal, run)
-    for used in opened.handles.left.values():
-        opened.handles.budget.take_up(used)
-    return opened
 
 
 async def _inner_answered(run: RunState, journal: Journal) -> bool:

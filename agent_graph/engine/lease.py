@@ -73,11 +73,11 @@ def _started(pid: int) -> str:
     return '' if fields[0] in ('Z', 'X') else fields[19]
 
 
-async def take(journal: Journal, run_id: str) -> Lease:
-    """Take a run over; at once if its owner is dead. Raises `RunLocked` while its owner may be alive."""
-    owner = new_owner()
+async def take(journal: Journal, run_id: str, held: Lease | None = None) -> Lease:
+    """Take a run over; at once if its owner is dead, or is who `held` it. Raises `RunLocked` while its owner may be alive."""
+    owner, over = new_owner(), None if held is None else held.owner
     try:
-        return await journal.acquire(run_id, owner=owner, ttl=lease_seconds(journal))
+        return await journal.acquire(run_id, owner=owner, ttl=lease_seconds(journal), over=over)
     except RunLocked as error:
         if not is_dead(error.owner):
             raise

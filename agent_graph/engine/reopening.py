@@ -20,6 +20,7 @@ from agent_graph.journal import Journal, Lease
 from agent_graph.journal.entries import Edited, Entered, Parent, Record, Started
 from agent_graph.messages import Message
 from agent_graph.pending import Pending
+from agent_graph.usage import Used
 
 __all__ = ['Change', 'go_on', 'look_inside', 'reopen_run', 'replay_run']
 
@@ -55,20 +56,41 @@ async def go_on(order: Order, run_id: str, journal: Journal, owner: RunDeps, par
 
 
 async def reopen_run(
-    order: Order, run_id: str, journal: Journal, *, owner: RunDeps | None = None, change: Change | None = None
+    order: Order,
+    run_id: str,
+    journal: Journal,
+    *,
+    owner: RunDeps | None = None,
+    change: Change | None = None,
+    held: Lease | None = None,
 ) -> Opened:
     """Go on with a stored run: the node it was in is entered again, without a new entry.
 
     A run that has ended, or that waits for an answer nobody gave, comes back at its `End`. A `change` is recorded before
-    the run goes on.
+    the run goes on. `held` is the lease of whoever has just answered it.
     """
+    try:
+        return await _reopened(order, run_id, journal, owner, change, held)
+    except BaseException:
+        if held is not None:  # no matter where the run has been taken over already
+            with suppress(JournalError):
+                await journal.release(held)
+        raise
+
+
+async def _reopened(
+    order: Order, run_id: str, journal: Journal, owner: RunDeps | None, change: Change | None, held: Lease | None
+) -> Opened:
     state = fold(run_id, await journal.load(run_id))
     await look_inside(state, journal)
     if state.ended is None and not (state.paused and order.on_pending is None and not await _woken(state, journal)):
-        effects = await _taken(run_id, journal, change)
+        effects, left = await _taken(run_id, journal, change, held)
         state, waits = effects.state, False
     else:
         effects, waits = Effects(journal, Lease(run_id, '', 0, 0.0), state, 0), True
+        left = {}
+        if held is not None:
+            await journal.release(held)
     order.limits = state.limits
     take_captured(state)
     around = active_call.get() if owner is not None else None
@@ -78,10 +100,9 @@ async def reopen_run(
         owner.budget.take_up(used, around=True)
         owner.counted.add(run_id)
     deps = handles_of(order, effects, state, owner, private=waits)
-    if not waits:
-        deps.left = await used_in_open_calls(journal, state)
-        for used in deps.left.values():
-            deps.budget.take_up(used)
+    deps.left = left
+    for used in left.values():
+        deps.budget.take_up(used)
     deps.woken = await _woken(state, journal) if state.pending else frozenset()
     deps.events.node = state.at.node if state.at is not None else ''
     ctx = GraphRunContext(state=state, deps=deps)
@@ -93,11 +114,13 @@ async def reopen_run(
     return _node_at(state), ctx
 
 
-async def _taken(run_id: str, journal: Journal, change: Change | None) -> Effects:
+async def _taken(
+    run_id: str, journal: Journal, change: Change | None, held: Lease | None
+) -> tuple[Effects, dict[str, Used]]:
     """Take a run over, and record what its agent's change makes of it."""
     from agent_graph.engine.lease import take
 
-    lease = await take(journal, run_id)
+    lease = await take(journal, run_id, held)
     try:
         records = await journal.load(run_id)
         state = fold(run_id, records)
@@ -108,11 +131,11 @@ async def _taken(run_id: str, journal: Journal, change: Change | None) -> Effect
             if state.messages != change.messages:
                 raise JournalConflict(f'run {run_id} has gone on since its change was decided; resume it again')
             await effects.record(change.entry)
+        return effects, await used_in_open_calls(journal, state)
     except BaseException:
         with suppress(JournalError):
             await journal.release(lease)
         raise
-    return effects
 
 
 def replay_run(

@@ -32,7 +32,8 @@ def normalise(
             call_id, args = part.tool_call_id, part.args
             if not call_id or call_id in taken or call_id in state.call_ids or args.__class__ is not str:
                 break
-            if not args.isascii() or '\\ud' in args or '\\uD' in args or not part.tool_name.isascii():  # pyright: ignore
+            odd = not args.isascii() or '\\ud' in args or '\\uD' in args  # pyright: ignore
+            if odd or not f'{call_id}{part.tool_name}'.isprintable():
                 break
             taken.add(call_id)
         elif part.kind == 'text' or part.kind == 'thinking':
@@ -60,8 +61,9 @@ def _normalised(response: AssistantMessage, state: RunState, free: AbstractSet[s
         mended = _mended(part)
         if isinstance(mended, ToolCallPart):
             call_id = mended.tool_call_id
-            if not call_id or call_id in taken or call_id in used:
-                call_id = _free_id(call_id, state, taken, index)
+            printable = call_id.isprintable()  # ids of runs are made of it
+            if not call_id or not printable or call_id in taken or call_id in used:
+                call_id = _free_id(call_id if printable else '', state, taken, index)
                 mended = replace(mended, tool_call_id=call_id)
             taken.add(call_id)
         changed = changed or mended is not part

@@ -222,6 +222,9 @@ def _give_back(deps: RunDeps, ready: Sequence[Call]) -> None:
 
 async def _stop(deps: RunDeps, order: dict[asyncio.Task[ToolReturnPart | None], Call], pending: set[Any]) -> None:
     """Stop the calls still running and record that they were; their nested runs' usage is not lost."""
+    for task in pending:
+        if (active := order[task].active) is not None:
+            active.stopped = True
     try:
         await deps.effects.stop(set(pending))
     finally:
@@ -314,6 +317,8 @@ async def _answer(deps: RunDeps, call: Call) -> ToolAnswer | tuple[Pending, ...]
         await _record_failure(deps, call, error)
         raise failure(deps, f'tool {part.tool_name!r}', part, error) from error
     except ToolTimeout as error:
+        if call.active is not None:
+            call.active.stopped = True
         text = f'The tool timed out after {error.seconds:g} s; its effects are unknown.'
         return ToolAnswer(ToolReturnPart(part.tool_name, text, part.tool_call_id, 'interrupted'))
     except Exception as error:

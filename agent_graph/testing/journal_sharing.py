@@ -6,7 +6,7 @@ import asyncio
 from threading import Event, Thread
 
 from agent_graph.errors import JournalConflict, JournalError, RunExists, RunLocked, UnknownRun
-from agent_graph.journal import Entered, Journal, Record
+from agent_graph.journal import Entered, Journal, Parent, Record, Started
 from agent_graph.testing.journal_kit import (
     TTL,
     JournalTest,
@@ -115,6 +115,16 @@ class ForkTests(JournalTest):
         assert seqs(await journal.load('d')) == [1, 2]
         await journal.delete('d')
         assert [run.run_id for run in await journal.runs()] == ['a']
+
+    @check
+    async def test_deleting_takes_what_is_inside_a_run_and_nothing_else(self, journal: Journal) -> None:
+        around = {'a:c:1': 'a', 'a:c:1:d:1': 'a:c:1', 'a:b': None, 'a:b:c:1': 'a:b', 'ab': None}
+        await journal.create('a', first(), owner='me', ttl=TTL)
+        for run_id, parent in around.items():
+            began = Started('agent', parent=None if parent is None else Parent(parent, 'c'))
+            await journal.create(run_id, [Record(1, 1_000.0, began)], owner='me', ttl=TTL)
+        await journal.delete('a')
+        assert sorted(run.run_id for run in await journal.runs()) == ['a:b', 'a:b:c:1', 'ab']
 
 
 class FollowTests(JournalTest):

@@ -2,21 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, ItemsView, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol
+from typing import Any, Generic, Never, Protocol, TypeAlias, overload
 
-from typing_extensions import TypeVar
+from typing_extensions import TypeForm, TypeVar
 
 from agent_graph.messages import JsonValue, Message
 from agent_graph.usage import Usage
 
-__all__ = ['Deps', 'RunContext', 'RunView']
+__all__ = ['AnswerT', 'Deps', 'RunContext', 'RunView', 'StepData']
 
 Deps = TypeVar('Deps', default=None, contravariant=True)
 """The type of the dependencies a user hands to a run."""
 
 _DepsOut = TypeVar('_DepsOut', default=None, covariant=True)
+
+AnswerT = TypeVar('AnswerT', default=str)
+"""The type of a person's answer."""
+
+
+class _List(Protocol):
+    """A list of JSON data, whatever its items: a tuple, which a record cannot tell from a list, is none."""
+
+    def __iter__(self) -> Iterator[_Data]: ...
+    def append(self, item: Never, /) -> None: ...
+
+
+class _Dict(Protocol):
+    """A dict of JSON data, whatever its values."""
+
+    def items(self) -> ItemsView[str, _Data]: ...
+    def setdefault(self, key: Any, value: Never, /) -> Any: ...
+
+
+_Data: TypeAlias = 'str | float | _List | _Dict | None'
+
+StepData = TypeVar('StepData', bound=_Data)
+"""The result of a step that is JSON data already, so that what is recorded is the same as what came."""
 
 
 class RunView(Protocol):
@@ -97,7 +120,7 @@ class RunContext(Generic[_DepsOut]):
         """Show `value` to whoever watches the run, as a `CustomEvent`; does nothing when nobody does."""
         await self.run.emit(value, self.tool_name, self.tool_call_id)
 
-    async def ask(self, question: str, *, schema: Any = str) -> Any:
+    async def ask(self, question: str, *, schema: TypeForm[AnswerT] = str) -> AnswerT:
         """Ask a person, and get an answer of the type `schema`; inside a tool only.
 
         The run pauses if nobody answers at once, and the tool is run again from its start when there is an answer, which
@@ -105,6 +128,12 @@ class RunContext(Generic[_DepsOut]):
         """
         return await self.run.ask(self.tool_call_id, self.tool_name, question, schema)
 
+    @overload
+    async def step(
+        self, name: str, function: Callable[[], Awaitable[StepData]] | Callable[[], StepData]
+    ) -> StepData: ...
+    @overload
+    async def step(self, name: str, function: Callable[[], Any]) -> Any: ...
     async def step(self, name: str, function: Callable[[], Any]) -> Any:
         """Do something once, however often this tool call is run: `await ctx.step('charge', lambda: charge(card))`.
 
