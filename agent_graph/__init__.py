@@ -88,7 +88,7 @@ from agent_graph.output import NativeOutput, PromptedOutput, TextOutput, ToolOut
 from agent_graph.pending import Answer, ApprovalRequired, Pending, ToolApproved, ToolDenied
 from agent_graph.runner import AgentRun, GraphRun, RunResult
 from agent_graph.streaming import RunStream
-from agent_graph.tools import Retry, RunContext, Tool, ToolReturn, tool
+from agent_graph.tools import Retry, RunContext, Tool, ToolOptions, ToolReturn, tool
 from agent_graph.usage import Usage, UsageLimits
 from agent_graph.workflow import (
     GraphContext,
@@ -195,6 +195,7 @@ __all__ = [
     'ToolFailed',
     'ToolMessage',
     'ToolOutput',
+    'ToolOptions',
     'ToolReturn',
     'ToolReturnPart',
     'UnexpectedModelBehavior',

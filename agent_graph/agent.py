@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Generic, Literal, cast
+from typing import Any, Generic, Literal, TypeAlias, cast, overload
 
 from typing_extensions import TypeVar, Unpack
 
 from agent_graph.declaration import Declaration
 from agent_graph.engine.channel import EventQueue
-from agent_graph.engine.options import OnChange, OutputType, Prompt, ResumeOptions, RunOptions
+from agent_graph.engine.options import (
+    Answers,
+    OnChange,
+    OutputType,
+    Prompt,
+    ResumeOptions,
+    ResumeSettings,
+    RunOptions,
+    RunSettings,
+)
 from agent_graph.engine.start import Order, captured, open_run
-from agent_graph.engine.state import fold
+from agent_graph.engine.state import RunState, fold
 from agent_graph.engine.stream import EventReader
 from agent_graph.errors import ConfigError, JournalError
 from agent_graph.journal import Record
@@ -22,10 +31,14 @@ from agent_graph.messages import Message
 from agent_graph.runner import AgentRun, RunResult
 from agent_graph.streaming import RunStream, events_of
 
-__all__ = ['Agent', 'OutputType', 'Prompt', 'ResumeOptions', 'RunOptions', 'capture_run_messages']
+__all__ = ['Agent', 'Edit', 'OutputType', 'Prompt', 'ResumeOptions', 'RunOptions', 'capture_run_messages']
 
 Deps = TypeVar('Deps', default=None)
 Output = TypeVar('Output', default=str)
+Other = TypeVar('Other')
+
+Edit: TypeAlias = Callable[[RunState], RunState | None] | Callable[[RunState], Awaitable[RunState | None]]
+"""Changes the state a fork begins with, or returns another; sync or async."""
 
 
 class Agent(Declaration[Deps, Output]):
@@ -50,7 +63,17 @@ class Agent(Declaration[Deps, Output]):
 
     # Running
 
-    async def run(self, prompt: Prompt = None, **options: Unpack[RunOptions[Deps]]) -> RunResult[Output]:
+    @overload
+    async def run(
+        self, prompt: Prompt = None, *, output_type: None = None, **options: Unpack[RunSettings[Deps]]
+    ) -> RunResult[Output]: ...
+    @overload
+    async def run(
+        self, prompt: Prompt = None, *, output_type: OutputType[Other], **options: Unpack[RunSettings[Deps]]
+    ) -> RunResult[Other]: ...
+    @overload
+    async def run(self, prompt: Prompt = None, **options: Unpack[RunOptions[Deps]]) -> RunResult[Any]: ...
+    async def run(self, prompt: Prompt = None, **options: Unpack[RunOptions[Deps]]) -> RunResult[Any]:
         """Run to the end and return the result. Raises a `RunError` that carries the messages if it cannot."""
         order = self._order(prompt, **options)
         run = await self._begin(order)
@@ -59,7 +82,17 @@ class Agent(Declaration[Deps, Output]):
         await run.to_end()
         return run.finished()
 
-    def run_sync(self, prompt: Prompt = None, **options: Unpack[RunOptions[Deps]]) -> RunResult[Output]:
+    @overload
+    def run_sync(
+        self, prompt: Prompt = None, *, output_type: None = None, **options: Unpack[RunSettings[Deps]]
+    ) -> RunResult[Output]: ...
+    @overload
+    def run_sync(
+        self, prompt: Prompt = None, *, output_type: OutputType[Other], **options: Unpack[RunSettings[Deps]]
+    ) -> RunResult[Other]: ...
+    @overload
+    def run_sync(self, prompt: Prompt = None, **options: Unpack[RunOptions[Deps]]) -> RunResult[Any]: ...
+    def run_sync(self, prompt: Prompt = None, **options: Unpack[RunOptions[Deps]]) -> RunResult[Any]:
         """`run`, from code that is not async; raises `ConfigError` where an event loop is running."""
         try:
             asyncio.get_running_loop()
@@ -69,30 +102,73 @@ class Agent(Declaration[Deps, Output]):
             raise ConfigError('run_sync was called inside a running event loop; use "await agent.run(...)" there')
         return asyncio.run(self.run(prompt, **options))
 
-    def iter(self, prompt: Prompt = None, **options: Unpack[RunOptions[Deps]]) -> _Opening[Output]:
+    @overload
+    def iter(
+        self, prompt: Prompt = None, *, output_type: None = None, **options: Unpack[RunSettings[Deps]]
+    ) -> _Opening[Output]: ...
+    @overload
+    def iter(
+        self, prompt: Prompt = None, *, output_type: OutputType[Other], **options: Unpack[RunSettings[Deps]]
+    ) -> _Opening[Other]: ...
+    @overload
+    def iter(self, prompt: Prompt = None, **options: Unpack[RunOptions[Deps]]) -> _Opening[Any]: ...
+    def iter(self, prompt: Prompt = None, **options: Unpack[RunOptions[Deps]]) -> _Opening[Any]:
         """Walk node by node: `async with agent.iter(...) as run: async for node in run: ...`."""
         return _Opening(lambda: self._begin(self._order(prompt, **options)))
 
-    def run_stream(self, prompt: Prompt = None, **options: Unpack[RunOptions[Deps]]) -> RunStream[Output]:
+    @overload
+    def run_stream(
+        self, prompt: Prompt = None, *, output_type: None = None, **options: Unpack[RunSettings[Deps]]
+    ) -> RunStream[Output]: ...
+    @overload
+    def run_stream(
+        self, prompt: Prompt = None, *, output_type: OutputType[Other], **options: Unpack[RunSettings[Deps]]
+    ) -> RunStream[Other]: ...
+    @overload
+    def run_stream(self, prompt: Prompt = None, **options: Unpack[RunOptions[Deps]]) -> RunStream[Any]: ...
+    def run_stream(self, prompt: Prompt = None, **options: Unpack[RunOptions[Deps]]) -> RunStream[Any]:
         """Run and read as it goes: `async with agent.run_stream(...) as s: async for text in s.text(): ...`.
 
-        The same run as with `run`: same tools, same output, same history. Leaving early cancels it.
+        The same run as with `run`: same tools, same output, same history. Leaving early cancels it, or, with `on_cancel='leave'`,
+        leaves it to be resumed.
         """
         order = self._order(prompt, **options)
         return RunStream(lambda queue: self._begin(order, queue))
 
+    @overload
+    def run_stream_events(
+        self, prompt: Prompt = None, *, output_type: None = None, **options: Unpack[RunSettings[Deps]]
+    ) -> EventReader[RunResult[Output]]: ...
+    @overload
+    def run_stream_events(
+        self, prompt: Prompt = None, *, output_type: OutputType[Other], **options: Unpack[RunSettings[Deps]]
+    ) -> EventReader[RunResult[Other]]: ...
+    @overload
     def run_stream_events(
         self, prompt: Prompt = None, **options: Unpack[RunOptions[Deps]]
-    ) -> EventReader[RunResult[Output]]:
+    ) -> EventReader[RunResult[Any]]: ...
+    def run_stream_events(
+        self, prompt: Prompt = None, **options: Unpack[RunOptions[Deps]]
+    ) -> EventReader[RunResult[Any]]:
         """Every event of the whole run in one iteration: `async for event in agent.run_stream_events(...)`.
 
         Works with and without `async with`. Leaving early cancels the run: at once at the end of an `async with` block,
         else as soon as the iterator is dropped.
         """
         order = self._order(prompt, **options)
-        return cast('EventReader[RunResult[Output]]', events_of(lambda queue: self._begin(order, queue)))
+        return events_of(lambda queue: self._begin(order, queue))
 
-    async def resume(self, run_id: str, **options: Unpack[ResumeOptions[Deps]]) -> RunResult[Output]:
+    @overload
+    async def resume(
+        self, run_id: str, *, output_type: None = None, **options: Unpack[ResumeSettings[Deps]]
+    ) -> RunResult[Output]: ...
+    @overload
+    async def resume(
+        self, run_id: str, *, output_type: OutputType[Other], **options: Unpack[ResumeSettings[Deps]]
+    ) -> RunResult[Other]: ...
+    @overload
+    async def resume(self, run_id: str, **options: Unpack[ResumeOptions[Deps]]) -> RunResult[Any]: ...
+    async def resume(self, run_id: str, **options: Unpack[ResumeOptions[Deps]]) -> RunResult[Any]:
         """Go on with a run that stopped, from its journal: nothing that was recorded is done again.
 
         `answers` maps what a paused run waits for (a call id, the path of ids that ends with it, or the `Pending` itself)
@@ -114,11 +190,31 @@ class Agent(Declaration[Deps, Output]):
             await self._waiting.forget_ended()
         return run.finished()
 
-    def resume_iter(self, run_id: str, **options: Unpack[ResumeOptions[Deps]]) -> _Opening[Output]:
+    @overload
+    def resume_iter(
+        self, run_id: str, *, output_type: None = None, **options: Unpack[ResumeSettings[Deps]]
+    ) -> _Opening[Output]: ...
+    @overload
+    def resume_iter(
+        self, run_id: str, *, output_type: OutputType[Other], **options: Unpack[ResumeSettings[Deps]]
+    ) -> _Opening[Other]: ...
+    @overload
+    def resume_iter(self, run_id: str, **options: Unpack[ResumeOptions[Deps]]) -> _Opening[Any]: ...
+    def resume_iter(self, run_id: str, **options: Unpack[ResumeOptions[Deps]]) -> _Opening[Any]:
         """`resume`, node by node: `async with agent.resume_iter(run_id) as run`. Takes the options of `resume`."""
         return _Opening(lambda: self._reopen(run_id, **options))
 
-    def resume_stream(self, run_id: str, **options: Unpack[ResumeOptions[Deps]]) -> RunStream[Output]:
+    @overload
+    def resume_stream(
+        self, run_id: str, *, output_type: None = None, **options: Unpack[ResumeSettings[Deps]]
+    ) -> RunStream[Output]: ...
+    @overload
+    def resume_stream(
+        self, run_id: str, *, output_type: OutputType[Other], **options: Unpack[ResumeSettings[Deps]]
+    ) -> RunStream[Other]: ...
+    @overload
+    def resume_stream(self, run_id: str, **options: Unpack[ResumeOptions[Deps]]) -> RunStream[Any]: ...
+    def resume_stream(self, run_id: str, **options: Unpack[ResumeOptions[Deps]]) -> RunStream[Any]:
         """`resume`, read as it goes: `async with agent.resume_stream(run_id) as s`. Takes the options of `resume`."""
         return RunStream(lambda queue: self._reopen(run_id, queue, **options), resumed=True)
 
@@ -136,14 +232,15 @@ class Agent(Declaration[Deps, Output]):
         run_id: str,
         *,
         at: int | str | None = None,
-        edit: Callable[[Any], Any] | None = None,
+        edit: Edit | None = None,
         replace: Message | None = None,
         new_run_id: str | None = None,
     ) -> str:
         """Make a new run with the past of `run_id` up to `at`, by reference; returns its id, for `resume`.
 
         `at` is the number of a journal entry, or the name of a node (its last entry); by default the newest entry before
-        the end. `replace` enters the node at `at` with another message; `edit` is given the `RunState` there and may
+        the end; of a run that failed because a tool raised, the place before that call began, so that `resume` makes it again
+        (as it was approved; calls beside it that had finished stay finished). `replace` enters the node at `at` with another message; `edit` is given the `RunState` there and may
         change its `messages`, `metadata` and `limits`. The original is untouched. Raises `UnknownRun`, `ConfigError`.
         """
         from agent_graph.engine.forks import fork_run
@@ -151,6 +248,24 @@ class Agent(Declaration[Deps, Output]):
         journal = self._durable_journal()
         return await fork_run(journal, run_id, at=at, edit=edit, replacement=replace, new_id=new_run_id)
 
+    @overload
+    async def replay(
+        self,
+        run: str | Sequence[Record],
+        *,
+        deps: Deps | None = None,
+        output_type: None = None,
+        on_change: Literal['refuse', 'continue'] = 'refuse',
+    ) -> RunResult[Output]: ...
+    @overload
+    async def replay(
+        self,
+        run: str | Sequence[Record],
+        *,
+        deps: Deps | None = None,
+        output_type: OutputType[Other],
+        on_change: Literal['refuse', 'continue'] = 'refuse',
+    ) -> RunResult[Other]: ...
     async def replay(
         self,
         run: str | Sequence[Record],
@@ -158,7 +273,7 @@ class Agent(Declaration[Deps, Output]):
         deps: Deps | None = None,
         output_type: OutputType[Any] | None = None,
         on_change: Literal['refuse', 'continue'] = 'refuse',
-    ) -> RunResult[Output]:
+    ) -> RunResult[Any]:
         """Walk a recorded run again with the code as it is now, without any effect: no model, no tool, no journal.
 
         `run` is a run id, or the records of one (`agent_graph.journal.jsonl.import_run`). Raises `ReplayMismatch` naming
@@ -172,7 +287,7 @@ class Agent(Declaration[Deps, Output]):
         records = await self._durable_journal().load(run) if isinstance(run, str) else run
         order = self._order(deps=deps, model=NoModel(), output_type=output_type)
         opened = replay_run(order, records, run if isinstance(run, str) else None, on_change)
-        walk: AgentRun[Output] = AgentRun(*opened)
+        walk: AgentRun[Any] = AgentRun(*opened)
         await follow_recording(walk.to_end(), cast('ReplayEffects', walk.ctx.deps.effects))
         return walk.finished()
 
@@ -189,7 +304,7 @@ class Agent(Declaration[Deps, Output]):
         run_id: str,
         queue: EventQueue | None = None,
         *,
-        answers: Mapping[Any, Any] | None = None,
+        answers: Answers | None = None,
         on_change: OnChange = 'refuse',
         **options: Any,
     ) -> AgentRun[Output]:

@@ -7,17 +7,17 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
-from typing_extensions import TypeVar
+from typing_extensions import TypeVar, Unpack
 
 from agent_graph.engine.options import OutputType, Prompt, RunOptions
-from agent_graph.engine.plan import EndStrategy, Instructions, OnPending, Plan
+from agent_graph.engine.plan import EndStrategy, Instructions, OnCancel, OnPending, Plan
 from agent_graph.engine.start import Order
 from agent_graph.errors import ConfigError
 from agent_graph.journal import Journal
 from agent_graph.messages import JsonValue, Message
 from agent_graph.model import Model, ModelSettings
 from agent_graph.pending import Confirm
-from agent_graph.tools import Tool
+from agent_graph.tools import Tool, ToolOptions
 from agent_graph.usage import UsageLimits
 
 if TYPE_CHECKING:
@@ -97,8 +97,8 @@ class Declaration(Generic[Deps, Output]):
     @overload
     def tool(self, function: F, /) -> F: ...
     @overload
-    def tool(self, /, **options: Any) -> Callable[[F], F]: ...
-    def tool(self, function: F | None = None, /, **options: Any) -> F | Callable[[F], F]:
+    def tool(self, /, **options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
+    def tool(self, function: F | None = None, /, **options: Unpack[ToolOptions]) -> F | Callable[[F], F]:
         """Register a tool: `@agent.tool`, or `@agent.tool(retries=2)` with the options of `Tool`. Returns the function.
 
         The function's first parameter may be a `RunContext`. Raises `ToolDefinitionError` at once for a bad signature.
@@ -171,9 +171,10 @@ class Declaration(Generic[Deps, Output]):
         metadata: dict[str, JsonValue] | None = None,
         confirm: Confirm = 'per_tool',
         on_pending: OnPending | None = None,
+        on_cancel: OnCancel = 'cancel',
         **unknown: Any,
     ) -> Order:
-        _check_options(confirm, run_id, usage_limits, unknown)
+        _check_options(confirm, on_cancel, run_id, usage_limits, unknown)
         overrides = _overrides.get()
         mine = overrides.get(id(self), {}) if overrides else {}
         own = self.model_settings
@@ -201,6 +202,7 @@ class Declaration(Generic[Deps, Output]):
             confirm=confirm,
             on_pending=on_pending,
             keep=self._keep,
+            on_cancel=on_cancel,
         )
 
     def _model_for(self, model: Model | str | None) -> Model:
@@ -301,12 +303,14 @@ def _listed(instructions: Instructions | Sequence[Instructions] | None) -> list[
     return list(instructions)
 
 
-def _check_options(confirm: Any, run_id: Any, usage_limits: Any, unknown: dict[str, Any]) -> None:
+def _check_options(confirm: Any, on_cancel: Any, run_id: Any, usage_limits: Any, unknown: dict[str, Any]) -> None:
     if unknown:
         known = ', '.join(RunOptions.__annotations__)
         raise TypeError(f'a run has no option {next(iter(unknown))!r}; its options are: {known}')
     if confirm not in ('per_tool', 'always', 'never'):  # in doubt nothing runs
         raise ConfigError(f"confirm={confirm!r} is unknown; use 'per_tool', 'always' or 'never'")
+    if on_cancel not in ('cancel', 'leave'):
+        raise ConfigError(f"on_cancel={on_cancel!r} is unknown; use 'cancel' or 'leave'")
     if run_id is not None and (run_id.__class__ is not str or not run_id):
         raise ConfigError(f'run_id={run_id!r} must be a text of at least one character; leave it out to get one')
     if usage_limits is not None and usage_limits.__class__ is not UsageLimits:

@@ -219,9 +219,12 @@ class RunPaused(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnded(Event):
-    """The last event of a run: `status` is how it ended, `error` the text of what stopped it."""
+    """The last event of a run: `status` is how it ended, `error` the text of what stopped it.
 
-    status: Literal['completed', 'failed', 'cancelled', 'paused']
+    `stopped`: it was left before its end and can be resumed.
+    """
+
+    status: Literal['completed', 'failed', 'cancelled', 'paused', 'stopped']
     error: str | None = None
     kind: Literal['run_ended'] = 'run_ended'
 

@@ -7,7 +7,7 @@ between two nodes, so stepping by hand and running to the end are the same walk.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast
 
@@ -20,7 +20,7 @@ from agent_graph.engine.nodes import FinalResult, ModelRequest
 from agent_graph.engine.plan import Handles, RunDeps
 from agent_graph.engine.state import RunState
 from agent_graph.errors import ConfigError, GraphError, RunCancelled
-from agent_graph.events import RunStarted
+from agent_graph.events import RunEnded, RunStarted
 from agent_graph.journal.entries import Enqueued, Paused
 from agent_graph.messages import JsonValue, Message, UserMessage
 from agent_graph.pending import PauseSignal, Pending
@@ -30,12 +30,15 @@ from agent_graph.usage import Usage, cost_of
 if TYPE_CHECKING:
     from decimal import Decimal
 
-__all__ = ['AgentNode', 'AgentRun', 'GraphRun', 'RunResult']
+__all__ = ['AgentNode', 'AgentRun', 'GraphRun', 'RunResult', 'shown']
 
 StateT = TypeVar('StateT', default=Any)
 DepsT = TypeVar('DepsT', default=Any)
 EndT = TypeVar('EndT', default=Any)
 Output = TypeVar('Output', default=str)
+
+SHOWN = 200
+"""Characters of a value that the `repr` of a result shows."""
 
 AgentNode = BaseNode[RunState, RunDeps, FinalResult]
 """Any node of an agent's graph."""
@@ -116,18 +119,22 @@ class GraphRun(Generic[StateT, DepsT, EndT]):
         return GraphError(f'{node!r} is not a node of this graph; its nodes are: {known}')
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RunResult(Generic[Output]):
     """What a run ended with.
 
     `messages` is the whole conversation, the history it was given included; `new_messages` what this run added.
-    `pending` lists what a paused run waits for. A run that was cancelled has no output.
+    `pending` lists what a paused run waits for. A run that was left before its end, by `drain()` say, is `stopped`:
+    `resume` goes on with it. Only a completed run has an output.
     """
 
     output: Output
-    state: RunState = field(repr=False)
-    status: Literal['completed', 'cancelled', 'failed', 'paused'] = 'completed'
+    state: RunState
+    status: Literal['completed', 'cancelled', 'failed', 'paused', 'stopped'] = 'completed'
     pending: tuple[Pending, ...] = ()
+
+    def __repr__(self) -> str:
+        return shown(self, pending=self.pending, error=self.error)
 
     @property
     def messages(self) -> list[Message]:
@@ -170,6 +177,18 @@ class RunResult(Generic[Output]):
         return self.state.metadata
 
 
+def shown(result: Any, **others: object) -> str:
+    """A result in one line: its run, how that stands, its output, and what of `others` there is."""
+    told = {'run_id': result.run_id, 'status': result.status}
+    told |= {'output': result.output} if result.status == 'completed' else {}
+    told |= {name: value for name, value in others.items() if value}
+    return f'{type(result).__name__}({", ".join(f"{k}={_short(repr(v))}" for k, v in told.items())})'
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN else f'{text[:SHOWN]}… ({len(text)} characters)'
+
+
 class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
     """A run of an agent, from `async with agent.iter(...) as run`.
 
@@ -198,13 +217,15 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
 
     @property
     def result(self) -> RunResult[Output] | None:
-        """What the run ended or paused with; `None` while it goes on."""
-        state = self.ctx.state
+        """What the run ended or paused with, or was left as; `None` while it goes on."""
+        state, deps = self.ctx.state, self.ctx.deps
         if self._result is None:
             if state.ended is not None and state.ended.status != 'completed':
                 self._result = RunResult(cast('Output', None), state, state.ended.status)
             elif state.paused and isinstance(self.next_node, End):
                 return RunResult(cast('Output', None), state, 'paused', state.waiting)
+            elif state.ended is None and (deps.leaving or (deps.drain_asked and deps.driver is None)):
+                return RunResult(cast('Output', None), state, 'stopped')
         return self._result
 
     def finished(self) -> RunResult[Output]:
@@ -213,8 +234,9 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
         A run inside a tool that waits for people makes the runs around it wait too: raises `PauseSignal` to that end.
         """
         result = self.result
-        if result is None:  # drained
-            return RunResult(cast('Output', None), self.ctx.state, 'paused', self.ctx.state.waiting)
+        if result is None:  # a replay has come to where the recorded run stands
+            waiting = self.ctx.state.waiting
+            return RunResult(cast('Output', None), self.ctx.state, 'paused' if waiting else 'stopped', waiting)
         deps = self.ctx.deps
         if result.status == 'paused' and deps.around is not None:
             owner = cast('Handles', deps.around.owner)
@@ -236,8 +258,9 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
         kind = current.__class__
         edges = self._edges[kind] if kind in self._edges else None
         left_over = deps.around is not None and deps.around.is_over
-        if edges is None or deps.state.ended is not None or left_over:
-            raise self._refusal(current) if deps.state.ended or not left_over else await ending.left_over(deps)
+        if edges is None or deps.state.ended is not None or left_over or deps.leaving:
+            over = deps.state.ended or deps.leaving or not left_over
+            raise self._refusal(current) if over else await ending.left_over(deps)
         walked, deps.walked = deps.walked, None
         mine, beside = deps.driver is None, None
         if mine:
@@ -275,6 +298,8 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
         deps = self.ctx.deps
         if isinstance(error, asyncio.CancelledError):
             return await ending.cancelled(deps) or error
+        if isinstance(error, ending.FROM_OUTSIDE) and ending.is_left(deps):
+            await ending.leave(deps)
         if isinstance(error, PauseSignal):  # of an agent run in this one's instructions or checks: it is left as it is
             await self.close()
         return await ending.failed(deps, error) if isinstance(error, Exception) else error
@@ -298,6 +323,8 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
                 if deps.drain_asked:
                     await deps.effects.flush()
                     await ending.keep(deps)
+                    if deps.sink is not None:
+                        await deps.sink(RunEnded, status='stopped')
                     return FinalResult(None)
                 node = await self.next()
         finally:
@@ -325,7 +352,7 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
         await ending.stop(deps, 'cancelled', None)
 
     def drain(self) -> None:
-        """Stop after the node in progress; the run can be resumed. The driver gets a result with status `paused`."""
+        """Stop after the node in progress; the run can be resumed. The driver gets a result with status `stopped`."""
         self.ctx.deps.drain_asked = True
 
     async def enqueue(self, message: UserMessage | str) -> None:
@@ -365,6 +392,10 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
 
     def _refusal(self, current: Any) -> Exception:
         ended = self.ctx.state.ended
+        if ended is None and self.ctx.deps.leaving:
+            error = RunCancelled(f'run {self.run_id} was left when it was cancelled; go on with it by resume')
+            ending.fill(error, self.ctx.deps)
+            return error
         if ended is None:
             return self._not_drivable(current)
         if ended.status == 'cancelled':
@@ -374,8 +405,9 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
         return GraphError(f'run {self.run_id} has ended ({ended.status}); there is no next node')
 
     async def __anext__(self) -> AgentNode | End[FinalResult]:
-        ended = self.ctx.state.ended
-        if (ended is not None and ended.status != 'completed') or (self.ctx.deps.drain_asked and self._shown):
+        ended, deps = self.ctx.state.ended, self.ctx.deps
+        left = deps.leaving or (deps.drain_asked and self._shown)
+        if left or (ended is not None and ended.status != 'completed'):
             raise StopAsyncIteration
         return await super().__anext__()
 
@@ -388,6 +420,8 @@ class AgentRun(GraphRun[RunState, RunDeps, FinalResult], Generic[Output]):
     async def close(self) -> None:
         """Give the run free for others to go on with, if it has not ended."""
         deps = self.ctx.deps
+        if deps.leaving:  # given free when it was left
+            return
         await deps.effects.flush()
         if deps.keeper is not None:
             deps.keeper.stop()

@@ -10,6 +10,7 @@ from typing_extensions import TypeVar
 
 from agent_graph.engine.channel import EventQueue
 from agent_graph.engine.ending import fill
+from agent_graph.engine.plan import RunDeps
 from agent_graph.engine.stream import EventReader, text_pieces
 from agent_graph.engine.validators import run_validators
 from agent_graph.errors import ConfigError, ModelRetry, RunCancelled
@@ -49,7 +50,7 @@ class _Holder:
 
 def events_of(open_run: Open) -> EventReader[RunResult[Any]]:
     """Every event of a run, in one flat iteration."""
-    return EventReader(_driver(open_run, _Holder()))
+    return _RunReader(open_run)
 
 
 def _driver(
@@ -65,15 +66,23 @@ def _driver(
     return drive
 
 
-class RunStream(EventReader[RunResult[Output]], Generic[Output]):
-    """A run being read: `async with agent.run_stream(...) as s`, then one of `text()`, `output()` and `events()`.
-
-    Leaving the block before the end cancels the run; `s.messages` then ends with the partial response.
-    """
+class _RunReader(EventReader[RunResult[Output]], Generic[Output]):
+    """The events of a whole run."""
 
     def __init__(self, open_run: Open, *, resumed: bool = False) -> None:
         self._holder = holder = _Holder()
         super().__init__(_driver(open_run, holder, resumed=resumed))
+
+    def _run_read(self) -> RunDeps | None:
+        return None if self._holder.run is None else self._holder.run.ctx.deps
+
+
+class RunStream(_RunReader[Output], Generic[Output]):
+    """A run being read: `async with agent.run_stream(...) as s`, then one of `text()`, `output()` and `events()`.
+
+    Leaving the block before the end cancels the run; `s.messages` then ends with the partial response. With
+    `on_cancel='leave'` it leaves the run to be resumed; `cancel()` cancels it all the same.
+    """
 
     @property
     def run(self) -> AgentRun[Output]:

@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, cast, overload
 from pydantic_graph import BaseNode, End, Graph, GraphRunContext
 from typing_extensions import TypeForm, TypeVar
 
+from agent_graph.engine import ending
 from agent_graph.engine.budget import ActiveCall
 from agent_graph.engine.options import Answers, OnGraphChange
-from agent_graph.engine.plan import Handles, OnPending, active_call
+from agent_graph.engine.plan import Handles, OnCancel, OnPending, active_call
 from agent_graph.engine.state import RunState
 from agent_graph.errors import ConfigError
 from agent_graph.journal import Journal
 from agent_graph.pending import PauseSignal, Pending
-from agent_graph.runner import GraphRun
+from agent_graph.runner import GraphRun, shown
 from agent_graph.tools.context import AnswerT, StepData
 from agent_graph.usage import Usage, UsageLimits
 
@@ -90,9 +91,9 @@ class GraphNode(BaseNode[StateT, DepsT, EndT]):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class GraphResult(Generic[EndT, StateT]):
-    """What a durable graph ended with: its output, or, when it waits, what it waits for."""
+    """What a durable graph ended with: its output, what it waits for, or what stopped it (`error`, in words)."""
 
     output: EndT
     state: StateT
@@ -100,6 +101,10 @@ class GraphResult(Generic[EndT, StateT]):
     status: Literal['completed', 'paused', 'failed', 'cancelled']
     pending: tuple[Pending, ...] = ()
     usage: Usage | None = None
+    error: str | None = None
+
+    def __repr__(self) -> str:
+        return shown(self, state=self.state, pending=self.pending, error=self.error)
 
 
 async def run_graph(
@@ -112,16 +117,19 @@ async def run_graph(
     run_id: str | None = None,
     usage_limits: UsageLimits | None = None,
     on_pending: OnPending | None = None,
+    on_cancel: OnCancel = 'cancel',
 ) -> GraphResult[EndT, StateT]:
     """Walk a graph from `start` to its end or to a pause, recording the way.
 
     Nodes are dataclasses with fields pydantic knows, and `state` is of a type pydantic knows: `ConfigError` names what is
-    not, before anything runs. `usage_limits` hold for all agents run in the nodes together.
+    not, before anything runs. `usage_limits` hold for all agents run in the nodes together. `on_cancel='leave'`: cancelled
+    from outside, the run is left to be resumed, not ended.
     """
     from agent_graph.engine.graph_run import begin
 
+    _check(on_cancel)
     data = _data(graph)
-    handles = await begin(data, start, state, deps, journal, run_id, usage_limits, on_pending)
+    handles = await begin(data, start, state, deps, journal, run_id, usage_limits, on_pending, on_cancel)
     return await _walk(graph, data, start, state, deps, handles, entered=True)
 
 
@@ -134,22 +142,25 @@ async def resume_graph(
     answers: Answers | None = None,
     on_pending: OnPending | None = None,
     on_change: OnGraphChange = 'refuse',
+    on_cancel: OnCancel = 'cancel',
 ) -> GraphResult[EndT, StateT]:
     """Go on with a graph that stopped: the node it was in is run again, its finished steps and agent runs are not.
 
     `answers` as for `Agent.resume`. A run that has ended gives its result, one that still waits its `pending`. When the
     graph's nodes, their fields, its edges, or the types of its state or output have changed since, `on_change` decides:
     `'refuse'` names what changed, `'continue'` goes on, and a function `(changes, position)` is given a `GraphPosition` to
-    put into its new form and return; for anything but that and `True` the run is refused.
+    put into its new form and return; for anything but that and `True` the run is refused. `on_cancel` as for `run_graph`.
 
     Raises `UnknownRun`, `RunLocked` while another process drives it, `AnswerError`, and `ConfigError` for a changed graph.
     """
     from agent_graph.engine.graph_run import reopen
 
+    _check(on_cancel)
     data = _data(graph)
     opened = await reopen(data, run_id, journal, deps, answers, on_pending, on_change)
     if opened.handles is None:
         return _stored(data, opened.run, opened.state)
+    opened.handles.on_cancel = on_cancel
     return await _walk(graph, data, opened.node, opened.state, deps, opened.handles, entered=opened.entered)
 
 
@@ -209,10 +220,15 @@ async def replay_graph(
     return _stored(data, handles.state, data.load_state(handles.state.data))
 
 
+def _check(on_cancel: object) -> None:
+    if on_cancel not in ('cancel', 'leave'):
+        raise ConfigError(f"on_cancel={on_cancel!r} is unknown; use 'cancel' or 'leave'")
+
+
 def _data(graph: Graph[Any, Any, Any, Any]) -> GraphData:
     from agent_graph.engine.graph_data import GraphData  # brings pydantic's adapters along
 
-    return GraphData(graph, graph.state_type)
+    return GraphData(graph)
 
 
 async def _walk(
@@ -237,7 +253,7 @@ async def _walk(
             entered = False
             if handles.effects.replays:
                 run.next_node, ctx.state = recorded_place(data, handles, node, ctx.state)
-            await asyncio.create_task(_inside(handles, ctx, run))
+            await _node_task(handles, asyncio.create_task(_inside(handles, ctx, run)))
         await end(data, handles, node.data, ctx.state)
         return GraphResult(node.data, ctx.state, handles.run_id, 'completed', usage=handles.usage)
     except PauseSignal as signal:
@@ -254,6 +270,23 @@ async def _walk(
         raise made from None
     finally:
         handles.driver = None
+
+
+async def _node_task(handles: Handles, task: asyncio.Task[None]) -> None:
+    """Wait for a node; one in a run that is left is stopped only when the agents in it can tell that."""
+    if handles.on_cancel == 'cancel':
+        await task
+        return
+    try:
+        await handles.effects.until(task)
+    except ending.FROM_OUTSIDE:
+        ending.is_left(handles)
+        await handles.effects.stop({task})
+        raise
+    finally:
+        if task.done() and not task.cancelled():
+            task.exception()  # looked at, whatever is raised here
+    await task
 
 
 async def _inside(handles: Handles, ctx: GraphContext[Any, Any], run: GraphRun[Any, Any, Any]) -> None:
@@ -291,4 +324,4 @@ def _stored(data: GraphData, run: RunState, state: Any) -> GraphResult[Any, Any]
     if not run.ended.output_stored:
         raise ConfigError(f'run {run.run_id} is complete, but its output has no JSON form and was not stored')
     output = data.load_output(run.ended.output) if run.ended.status == 'completed' else None
-    return GraphResult(output, state, run.run_id, run.ended.status, usage=run.usage)
+    return GraphResult(output, state, run.run_id, run.ended.status, usage=run.usage, error=run.ended.error)

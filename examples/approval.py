@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from agent_graph import (
     Agent,
@@ -86,7 +86,7 @@ async def decide(folder: Path) -> None:
         print('waits:', pending.tool_name, pending.args)
     server, yacht = waiting
     try:
-        await agent.resume(RUN_ID, deps=ledger, answers={server: 'yes'})
+        await agent.resume(RUN_ID, deps=ledger, answers={server: cast('Any', 'yes')})
     except AnswerError as error:
         print('refused:', error)
     correct = ToolApproved(override_args={'invoice': 'server', 'euros': 850})

@@ -360,8 +360,9 @@ def test_metadata_of_agent_and_run() -> None:
 
 def test_metadata_changed_afterwards_changes_no_record() -> None:
     async def main() -> None:
-        journal, given = MemoryJournal(), {'a': [1]}
-        result = await Agent(FunctionModel(_echo), journal=journal).run('go', metadata=given, run_id='r')  # pyright: ignore
+        journal = MemoryJournal()
+        given: dict[str, Any] = {'a': [1]}
+        result = await Agent(FunctionModel(_echo), journal=journal).run('go', metadata=given, run_id='r')
         given['a'].append(2)
         given['b'] = []
         assert result.metadata == {'a': [1]}

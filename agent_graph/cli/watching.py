@@ -7,7 +7,7 @@ import sys
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from agent_graph.agent import Agent
 from agent_graph.cli.dialog import open_dialog
@@ -33,7 +33,7 @@ class Outcome(Protocol):
     @property
     def output(self) -> Any: ...
     @property
-    def status(self) -> RunStatus: ...
+    def status(self) -> RunStatus | Literal['stopped']: ...
     @property
     def pending(self) -> tuple[Pending, ...]: ...
 

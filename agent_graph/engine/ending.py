@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import fields, replace
 from typing import Any, Literal, cast
 
@@ -20,12 +21,15 @@ from agent_graph.text import clean_text
 from agent_graph.usage import NO_USAGE, Spend, Usage
 
 __all__ = [
+    'FROM_OUTSIDE',
     'cancelled',
     'complete',
     'failed',
     'fill',
     'in_time',
+    'is_left',
     'keep',
+    'leave',
     'left_over',
     'lost',
     'pause',
@@ -34,12 +38,16 @@ __all__ = [
 ]
 
 
+FROM_OUTSIDE = (asyncio.CancelledError, KeyboardInterrupt, SystemExit)
+"""What stops a run that has done nothing to deserve it."""
+
+
 async def in_time(deps: RunDeps, node: Any, ctx: Any, deadline: float) -> Any:
     """Run a node, but not past the run's deadline (Unix seconds)."""
     left = deadline - deps.effects.now()
     if left <= 0:
         raise _late(deps)
-    scope = asyncio.timeout(left)
+    deps.timeout = scope = asyncio.timeout(left)
     try:
         async with scope:
             return await node.run(ctx)
@@ -69,8 +77,9 @@ async def cancelled(deps: RunDeps) -> Exception | None:
             task.uncancel()
         return await lost(deps)
     if not deps.cancel_asked:
-        await stop(deps, 'cancelled', None)
+        await (leave(deps) if is_left(deps) else stop(deps, 'cancelled', None))
         return None
+    deps.leaving = False
     if task is not None:
         task.uncancel()
     error = RunCancelled(f'run {deps.run_id} was cancelled; its messages are in error.messages')
@@ -79,10 +88,44 @@ async def cancelled(deps: RunDeps) -> Exception | None:
     return error
 
 
+def is_left(deps: Handles) -> bool:
+    """Whether a cancellation leaves the run as it is: one from outside, if that was asked for.
+
+    A run inside another follows that: what only its own call, its tool's timeout, say, has stopped is ended with it.
+    """
+    if deps.leaving or deps.cancel_asked or (deps.keeper is not None and deps.keeper.lost):
+        return deps.leaving
+    if deps.around is not None:
+        deps.leaving = cast('Handles', deps.around.owner).leaving
+    else:
+        late = deps.timeout is not None and deps.timeout.expired()
+        deps.leaving = deps.on_cancel == 'leave' and not late
+    return deps.leaving
+
+
+async def leave(deps: Handles) -> None:
+    """Give the run free where it is, as after a crash, but with everything recorded that was done."""
+    if deps.keeper is not None:
+        deps.keeper.stop()
+    with suppress(JournalError):  # the cancellation goes on, whatever the journal says
+        await deps.effects.flush()
+    with suppress(JournalError):
+        if deps.state.ended is None and not deps.state.paused:
+            await deps.effects.release()
+    if deps.tracing is not None:
+        deps.tracing.end('left', deps.state.usage, None)
+    if deps.sink is not None:
+        await deps.sink(RunEnded, status='stopped')
+
+
 async def left_over(deps: RunDeps) -> RunCancelled:
     """The call that this run is inside of was stopped, and this one goes on in a thread: end it, and return what to raise."""
     error = RunCancelled(f'run {deps.run_id} was inside a tool call that has been stopped')
-    await stop(deps, 'cancelled', error)
+    if is_left(deps):
+        await leave(deps)
+        fill(error, deps)
+    else:
+        await stop(deps, 'cancelled', error)
     return error
 
 

@@ -11,10 +11,10 @@ from typing import Any, cast
 from agent_graph.engine.effects import lease_seconds, new_run_id, now
 from agent_graph.engine.lease import new_owner
 from agent_graph.engine.response import normalise
-from agent_graph.engine.state import RunState, fold
+from agent_graph.engine.state import RunState, apply, fold
 from agent_graph.errors import ConfigError, JournalError
 from agent_graph.journal import Journal
-from agent_graph.journal.entries import CallFinished, Edited, Ended, Entered, Entry, Record
+from agent_graph.journal.entries import CallFinished, CallStarted, Edited, Ended, Entered, Entry, Record
 from agent_graph.messages import (
     AssistantMessage,
     JsonValue,
@@ -24,7 +24,7 @@ from agent_graph.messages import (
     UserMessage,
     repair,
 )
-from agent_graph.messages.history import calls_of
+from agent_graph.messages.history import INTERRUPTED, calls_of
 from agent_graph.text import clean_data, json_form
 from agent_graph.usage import UsageLimits
 
@@ -44,8 +44,9 @@ async def fork_run(
 ) -> str:
     """Make the new run and return its id; the original is untouched."""
     records = await journal.load(run_id)
-    point = fork_point(run_id, records, at)
-    more: list[Entry] = []
+    point, more = fork_point(run_id, records, at), list[Entry]()
+    if at is None and replacement is None:
+        point, more = _before_failure(run_id, records, point)
     if replacement is not None:
         point, entry = _replaced(run_id, records, point, replacement)
         more.append(entry)
@@ -56,7 +57,7 @@ async def fork_run(
     if edit is not None:
         if point < 1:
             raise ConfigError('edit and replace cannot both stand before the first entry; pass one of them')
-        changed = await _edited(fold(run_id, records[:point]), edit)
+        changed = await _edited(_with(fold(run_id, records[:point]), more), edit)
         more += [changed] if changed is not None else []
     more += _forgiven(fold(run_id, records[:point])) if not more and point else []
     return await make_fork(journal, run_id, point, more, new_id)
@@ -76,6 +77,39 @@ async def make_fork(journal: Journal, run_id: str, point: int, more: Sequence[En
             raise
     await journal.release(lease)
     return made
+
+
+def _before_failure(run_id: str, records: Sequence[Record], point: int) -> tuple[int, list[Entry]]:
+    """Of a run that failed in a call: the place before that call began, and what belongs to the others since then.
+
+    So the call is made again, as it was approved. What was stopped because of it is in flight, as after a crash.
+    """
+    last = records[-1].entry
+    if not isinstance(last, Ended) or last.status != 'failed':
+        return point, []
+    finished = fold(run_id, records[:point]).finished.values()
+    failed = {f.part.tool_call_id for f in finished if f.part.outcome == 'failed'}
+    if not failed:
+        return point, []
+    begun = {r.entry.tool_call_id: r.seq for r in records if isinstance(r.entry, CallStarted)}
+    place = min(begun[call_id] for call_id in failed) - 1
+    since = [r.entry for r in records[place:point]]
+    return place, [entry for entry in since if not _is_undone(entry, failed)]
+
+
+def _is_undone(entry: Entry, failed: set[str]) -> bool:
+    if isinstance(entry, CallStarted):
+        return entry.tool_call_id in failed
+    if not isinstance(entry, CallFinished):
+        return False
+    stopped = entry.part.outcome == 'interrupted' and entry.part.content == INTERRUPTED
+    return stopped or entry.part.tool_call_id in failed
+
+
+def _with(state: RunState, entries: Sequence[Entry]) -> RunState:
+    for entry in entries:
+        apply(state, entry)
+    return state
 
 
 def _forgiven(state: RunState) -> list[Entry]:

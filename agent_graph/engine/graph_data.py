@@ -6,9 +6,9 @@ import json
 from dataclasses import is_dataclass
 from typing import Any, cast
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from pydantic_graph import BaseNode, End, Graph
-from pydantic_graph.step import NodeStep
+from pydantic_graph.step import NodeStep, Step
 
 from agent_graph.engine.fidelity import loss
 from agent_graph.engine.fingerprint import shape_digest
@@ -24,19 +24,23 @@ __all__ = ['GraphData']
 class GraphData:
     """Writes and reads the nodes, the state and the output of one graph through their pydantic schemas."""
 
-    def __init__(self, graph: Graph[Any, Any, Any, Any], state_type: Any) -> None:
+    def __init__(self, graph: Graph[Any, Any, Any, Any]) -> None:
         self.graph = graph
         self.nodes: dict[str, TypeAdapter[Any]] = {}
         self.classes: dict[str, type] = {}
-        for step in graph.nodes.values():
+        for step in _checked(graph).nodes.values():
             if isinstance(step, NodeStep):
                 self.classes[str(step.id)] = step.node_type
                 self.nodes[str(step.id)] = _adapter(step.node_type, f'node {step.id}')
-        self.state = _adapter(state_type, 'the state')
+        self.state = _adapter(graph.state_type, 'the state')
         self.output = _adapter(graph.output_type, 'the output')
 
     def dump_node(self, node: BaseNode[Any, Any, Any]) -> JsonValue:
         """The node's fields."""
+        if not isinstance(cast('object', node), BaseNode):
+            raise ConfigError(
+                f'{node!r} is no node; pass the node to begin with, an instance of one of: {", ".join(self.nodes)}'
+            )
         name = node.get_node_id()
         if name not in self.nodes:
             raise ConfigError(f'{node!r} is not a node of this graph; its nodes are: {", ".join(self.nodes)}')
@@ -44,7 +48,15 @@ class GraphData:
 
     def dump_state(self, state: Any) -> JsonValue:
         """The state as JSON data."""
-        return _dump(self.state, state, 'the state')
+        try:
+            return _dump(self.state, state, 'the state')
+        except ConfigError as error:
+            if _is_a(state, self.graph.state_type):
+                raise
+            wanted = getattr(self.graph.state_type, '__name__', self.graph.state_type)
+            raise ConfigError(
+                f'state={state!r:.200} is no {wanted}, which is the state_type of this graph; pass state={wanted}(...)'
+            ) from error
 
     def dump_output(self, output: Any) -> tuple[bool, JsonValue]:
         """Whether the output can be stored, and its stored form."""
@@ -108,6 +120,29 @@ def _adapter(target: Any, what: str) -> TypeAdapter[Any]:
         raise ConfigError(f'{what} ({target!r}) cannot be stored: {error}; use types pydantic can check') from error
 
 
+def _checked(graph: Any) -> Graph[Any, Any, Any, Any]:
+    """A graph that can be walked with a journal; `ConfigError` says what is wrong with another."""
+    if not isinstance(graph, Graph):
+        raise ConfigError(
+            f'graph={graph!r:.200} is no pydantic_graph.Graph; build one of BaseNode classes with GraphBuilder'
+        )
+    made = cast('Graph[Any, Any, Any, Any]', graph)
+    steps = [str(s.id) for s in made.nodes.values() if isinstance(s, Step) and not isinstance(s, NodeStep)]
+    if steps:
+        raise ConfigError(
+            f'the graph has step functions ({", ".join(steps)}), whose calls cannot be recorded and resumed; make each a '
+            'BaseNode class, a dataclass whose run() returns the next node, and add it with builder.node(...)'
+        )
+    return made
+
+
+def _is_a(value: object, kind: Any) -> bool:
+    try:
+        return isinstance(value, kind)
+    except TypeError:  # a type that says nothing about instances, such as a TypedDict
+        return value is not None
+
+
 def _dump(adapter: TypeAdapter[Any], value: Any, what: str) -> JsonValue:
     try:
         data: JsonValue = json_form(adapter.dump_python(value, mode='json', by_alias=True, warnings=False))
@@ -127,5 +162,13 @@ def _dump(adapter: TypeAdapter[Any], value: Any, what: str) -> JsonValue:
 def _load(adapter: TypeAdapter[Any], data: JsonValue, what: str) -> Any:
     try:
         return adapter.validate_json(json.dumps(data))
+    except ValidationError as error:
+        raise CodecError(f'{what} cannot be read from what was stored: {_problems(error)}') from error
     except ValueError as error:
         raise CodecError(f'{what} cannot be read from what was stored: {error}') from error
+
+
+def _problems(error: ValidationError) -> str:
+    """What pydantic has to say, in one line and without its addresses."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return '; '.join(f'{".".join(map(str, e["loc"])) or "the value"}: {e["msg"]}' for e in found)

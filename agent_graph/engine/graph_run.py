@@ -13,14 +13,15 @@ from pydantic_graph import BaseNode
 from agent_graph.engine.budget import Budget
 from agent_graph.engine.channel import Sink
 from agent_graph.engine.effects import Effects, RunStore, lease_seconds, new_run_id, now
+from agent_graph.engine.ending import FROM_OUTSIDE, is_left, leave
 from agent_graph.engine.graph_data import GraphData
 from agent_graph.engine.graph_moves import graph_change
 from agent_graph.engine.inside import used_in_open_calls
 from agent_graph.engine.lease import Keeper, new_owner, take
-from agent_graph.engine.plan import Handles, OnPending
+from agent_graph.engine.plan import Handles, OnCancel, OnPending
 from agent_graph.engine.reopening import look_inside
 from agent_graph.engine.replaying import RecordedEnd
-from agent_graph.engine.start import PrivateJournal
+from agent_graph.engine.start import PrivateJournal, created
 from agent_graph.engine.state import RunState, apply, fold
 from agent_graph.errors import ConfigError, JournalConflict, JournalError, ReplayMismatch
 from agent_graph.journal import Journal, Lease
@@ -42,6 +43,7 @@ async def begin(
     run_id: str | None,
     limits: UsageLimits | None,
     on_pending: OnPending | None,
+    on_cancel: OnCancel,
 ) -> Handles:
     """Record the start of a run of a graph."""
     node, held = data.dump_node(start), data.dump_state(state)
@@ -58,10 +60,13 @@ async def begin(
         store, lease = PrivateJournal(), Lease(run.run_id, 'private', 1, 0.0)
         await store.append(run.run_id, first, epoch=1)
     else:
-        store, lease = journal, await journal.create(run.run_id, first, owner=new_owner(), ttl=lease_seconds(journal))
+        making = journal.create(run.run_id, first, owner=new_owner(), ttl=lease_seconds(journal))
+        store, lease = journal, await created(journal, making, 3, leave=on_cancel == 'leave')
     for record in first:
         apply(run, record.entry)
-    return _handles(run, Effects(store, lease, run, 3), deps, on_pending, keep=journal is not None)
+    handles = _handles(run, Effects(store, lease, run, 3), deps, on_pending, keep=journal is not None)
+    handles.on_cancel = on_cancel
+    return handles
 
 
 def _handles(run: RunState, effects: Effects, deps: Any, on_pending: OnPending | None, *, keep: bool) -> Handles:
@@ -238,6 +243,9 @@ async def fail(handles: Handles, error: BaseException) -> BaseException:
         return error
     if isinstance(error, JournalConflict) or (keeper is not None and keeper.lost):
         return await _lost(handles, error)
+    if isinstance(error, FROM_OUTSIDE) and is_left(handles):
+        await leave(handles)
+        return error
     status = 'failed' if isinstance(error, Exception) else 'cancelled'
     try:
         text = clean_text(str(error) or type(error).__name__)

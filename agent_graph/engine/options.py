@@ -7,12 +7,12 @@ from typing import Any, Generic, Literal, TypeAlias
 
 from typing_extensions import TypedDict, TypeForm, TypeVar
 
-from agent_graph.engine.plan import OnPending
+from agent_graph.engine.plan import OnCancel, OnPending
 from agent_graph.engine.state import GraphPosition, RunState
 from agent_graph.messages import JsonValue, Message, UserContent
 from agent_graph.model import Model, ModelSettings
 from agent_graph.output import NativeOutput, PromptedOutput, TextOutput, ToolOutput
-from agent_graph.pending import Answer, Confirm, Pending, ToolApproved, ToolDenied
+from agent_graph.pending import Answer, Confirm, ToolApproved, ToolDenied
 from agent_graph.tools import ToolReturn
 from agent_graph.usage import UsageLimits
 
@@ -53,13 +53,11 @@ OutputType: TypeAlias = OutputSpec[Output] | Sequence[OutputSpec[Output]]
 Given: TypeAlias = ToolApproved | ToolDenied | Answer | ToolReturn
 """What may be said to something a run waits for."""
 
-Answers: TypeAlias = (
-    Mapping[Pending, Given]
-    | Mapping[str, Given]
-    | Mapping[tuple[str, ...], Given]
-    | Mapping[Pending | str | tuple[str, ...], Given]
-)
-"""Answers by what they are for: the `Pending` itself, its token or call id, or the path of ids that ends with it."""
+Answers: TypeAlias = Mapping[Any, Given]
+"""Answers by what they are for: the `Pending` itself, its token or call id, or the path (a tuple) of ids that ends with it.
+
+Keys of these kinds may be mixed; type checkers take a mapping of one kind of key for no mapping of several, so it is `Any`.
+"""
 
 OnChange: TypeAlias = Literal['refuse', 'continue'] | Callable[[list[str]], Any] | Callable[[list[str], RunState], Any]
 """What to do when an agent is not what it was when a run of it stopped: see `Agent.resume`."""
@@ -91,6 +89,8 @@ class RunSettings(TypedDict, Generic[Deps], total=False):
     """Which tools need a person's approval: those that say so (`'per_tool'`), `'always'`, or `'never'`."""
     on_pending: OnPending | None
     """Answers what the run waits for at once, instead of pausing it."""
+    on_cancel: OnCancel
+    """What becomes of the run when it is cancelled from outside: `'cancel'` ends it, `'leave'` leaves it to be resumed."""
 
 
 class RunOptions(RunSettings[Deps], Generic[Deps], total=False):
@@ -109,6 +109,7 @@ class ResumeSettings(TypedDict, Generic[Deps], total=False):
     model_settings: ModelSettings | None
     on_change: OnChange
     on_pending: OnPending | None
+    on_cancel: OnCancel
 
 
 class ResumeOptions(ResumeSettings[Deps], Generic[Deps], total=False):

@@ -26,7 +26,18 @@ if TYPE_CHECKING:
     from agent_graph.output_plan import OutputPlan
     from agent_graph.telemetry import RunTracing
 
-__all__ = ['Attempt', 'EndStrategy', 'Handles', 'Instructions', 'Keep', 'OnPending', 'Plan', 'RunDeps', 'active_call']
+__all__ = [
+    'Attempt',
+    'EndStrategy',
+    'Handles',
+    'Instructions',
+    'Keep',
+    'OnCancel',
+    'OnPending',
+    'Plan',
+    'RunDeps',
+    'active_call',
+]
 
 EndStrategy: TypeAlias = Literal['early', 'graceful', 'exhaustive']
 """What happens to the other calls of a response whose output is valid: see `agent_graph.engine.dispatch`."""
@@ -36,6 +47,9 @@ Instructions: TypeAlias = str | Callable[..., Any]
 
 OnPending: TypeAlias = Callable[[Pending], Any]
 """Answers what a run waits for while it waits, sync or async, instead of pausing it; `None` lets it pause."""
+
+OnCancel: TypeAlias = Literal['cancel', 'leave']
+"""What a cancellation from outside does to a run: `'cancel'` records it as its end, `'leave'` records nothing, as a crash."""
 
 Keep: TypeAlias = Callable[[str, Sequence[Record]], Awaitable[None]]
 """Takes over the records of a run that pauses and has no journal, so that it can be resumed in this process."""
@@ -86,7 +100,8 @@ class Handles:
     """The handles of one run of any graph; never stored. It is also what a `RunContext` looks at (`RunView`).
 
     `left` is what runs inside used in earlier attempts at calls (or the node) that are open and do not run now, `counted`
-    the runs inside with names of their own whose use has been counted.
+    the runs inside with names of their own whose use has been counted. `leaving`: it was cancelled from outside and stays
+    as it is; `timeout` is what stops it when its time is over.
     """
 
     user_deps: Any
@@ -104,6 +119,9 @@ class Handles:
     driven: bool = False
     cancel_asked: bool = False
     drain_asked: bool = False
+    on_cancel: OnCancel = 'cancel'
+    leaving: bool = False
+    timeout: asyncio.Timeout | None = None
     keeper: Keeper | None = None
     keep: Keep | None = None
     on_pending: OnPending | None = None

@@ -15,7 +15,7 @@ from agent_graph.engine.budget import Budget
 from agent_graph.engine.channel import EventQueue, Sink
 from agent_graph.engine.effects import LEASE_SECONDS, Effects, lease_seconds, new_run_id, now
 from agent_graph.engine.nodes import FinalResult, UserPrompt
-from agent_graph.engine.plan import Keep, OnPending, Plan, RunDeps, active_call
+from agent_graph.engine.plan import Keep, OnCancel, OnPending, Plan, RunDeps, active_call
 from agent_graph.engine.state import RunState, apply
 from agent_graph.errors import ConfigError, MessageError
 from agent_graph.journal import Journal, Lease
@@ -32,6 +32,7 @@ __all__ = [
     'Order',
     'PrivateJournal',
     'captured',
+    'created',
     'first_entry',
     'handles_of',
     'open_run',
@@ -88,6 +89,7 @@ class Order:
     confirm: Confirm = 'per_tool'
     on_pending: OnPending | None = None
     keep: Keep | None = None
+    on_cancel: OnCancel = 'cancel'
 
 
 async def open_run(order: Order) -> Opened:
@@ -136,7 +138,8 @@ async def _new_run(
         in_memory = journal.__class__ is MemoryJournal
         ttl = LEASE_SECONDS if in_memory else lease_seconds(journal)
         making = cast('Journal', journal).create(run_id, first, owner=_new_owner(), ttl=ttl)
-        lease = await (making if in_memory else _created(cast('Journal', journal), run_id, making))
+        leave = order.on_cancel == 'leave' if owner is None else owner.leaving
+        lease = await (making if in_memory else created(cast('Journal', journal), making, 2, leave=leave))
         batches = not in_memory and getattr(journal, 'batches', False)
     state = RunState(run_id)
     take_captured(state)
@@ -146,14 +149,17 @@ async def _new_run(
     return UserPrompt(entry.prompt), GraphRunContext(state=state, deps=deps)
 
 
-async def _created(journal: Journal, run_id: str, making: Coroutine[Any, Any, Lease]) -> Lease:
-    """Make the run; one whose caller is cancelled meanwhile is ended, not left behind as if it were running."""
+async def created(journal: Journal, making: Coroutine[Any, Any, Lease], next_seq: int, *, leave: bool) -> Lease:
+    """Make the run; one whose caller is cancelled meanwhile is ended, or given free, not left behind as if it were driven."""
     task = asyncio.create_task(making)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         lease = await task
-        await journal.append(run_id, (Record(2, now(), Ended('cancelled')),), epoch=lease.epoch)
+        if leave:
+            await journal.release(lease)
+        else:
+            await journal.append(lease.run_id, (Record(next_seq, now(), Ended('cancelled')),), epoch=lease.epoch)
         raise
 
 
@@ -272,6 +278,7 @@ def handles_of(order: Order, effects: Effects, state: RunState, owner: RunDeps |
         events.queue = queue
         deps.sink = events
     deps.on_pending = order.on_pending or (owner.on_pending if owner is not None else None)
+    deps.on_cancel = order.on_cancel
     if effects.journal.__class__ is PrivateJournal:
         deps.keep = owner.keep if owner is not None and owner.keep is not None else order.keep
         if owner is not None:

@@ -15,7 +15,7 @@ from typing_extensions import TypeVar
 
 from agent_graph.engine.channel import EventQueue
 from agent_graph.engine.effects import stop_tasks
-from agent_graph.engine.ending import cancelled, failed, in_time
+from agent_graph.engine.ending import cancelled, failed, in_time, is_left, leave
 from agent_graph.engine.plan import RunDeps
 from agent_graph.engine.state import RunState
 from agent_graph.errors import ConfigError, RunCancelled
@@ -67,7 +67,7 @@ class EventReader(Generic[Result]):
         try:
             event = await self._queue.get()
         except asyncio.CancelledError:  # the reader is cancelled, and the work is done for the reader
-            await self.cancel()
+            await self._leave()
             raise
         if event is not None:
             return event
@@ -82,7 +82,7 @@ class EventReader(Generic[Result]):
             while not self._queue.closed and await self._queue.get() is not None:
                 pass
         except asyncio.CancelledError:
-            await self.cancel()
+            await self._leave()
             raise
         self._queue.close()
         return await self._outcome(task)
@@ -107,6 +107,16 @@ class EventReader(Generic[Result]):
 
     async def cancel(self) -> None:
         """Stop the work now and wait until it has ended; what it had received is kept."""
+        run, task = self._run_read(), self._task
+        if run is not None and run.on_cancel == 'leave' and task is not None and not task.done():
+            run.cancel_asked = True  # said in so many words, and not a reader that is gone
+        await self._leave()
+
+    def _run_read(self) -> RunDeps | None:
+        """The run whose events these are, once there is one."""
+        return None
+
+    async def _leave(self) -> None:
         self._queue.close()
         task = self._begin()
         try:
@@ -116,10 +126,10 @@ class EventReader(Generic[Result]):
                 task.exception()  # looked at: the reader has chosen to leave
 
     async def aclose(self) -> None:
-        """Same as `cancel`, if the work still goes on."""
+        """Leave: stop the work, if it still goes on, and wait until it has ended."""
         task = self._task
         if task is not None and not task.done():
-            await self.cancel()
+            await self._leave()
         elif task is not None and not task.cancelled():
             task.exception()  # looked at: whoever leaves without reading on does not want to know
 
@@ -159,10 +169,15 @@ class NodeStream(EventReader['BaseNode[Any, Any, Any] | End[Any]']):
         self._node = node
         self._ctx = ctx
 
+    def _run_read(self) -> RunDeps:
+        return self._ctx.deps
+
     async def __aenter__(self) -> Self:
         deps = self._ctx.deps
         if deps.state.ended is not None:
             raise RunCancelled(f'run {deps.run_id} has ended ({deps.state.ended.status}); start or fork another one')
+        if deps.leaving:
+            raise RunCancelled(f'run {deps.run_id} was left when it was cancelled; go on with it by resume')
         if deps.driver is not None:
             raise ConfigError(f'a node of run {deps.run_id} is being run already; wait for it before streaming another')
         if deps.walked is not None and deps.walked[0] is self._node:
@@ -198,6 +213,10 @@ async def _walk(
         if error is None:
             raise
         raise error from None
+    except (KeyboardInterrupt, SystemExit):
+        if is_left(deps):
+            await leave(deps)
+        raise
     except Exception as error:
         made = await failed(deps, error)
         if made is error:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from agent_graph.engine.budget import ActiveCall
 from agent_graph.engine.effects import ToolTimeout
+from agent_graph.engine.ending import FROM_OUTSIDE, is_left
 from agent_graph.engine.plan import RunDeps, active_call
 from agent_graph.engine.results import ToolAnswer, to_answer
 from agent_graph.errors import (
@@ -43,6 +44,7 @@ __all__ = ['Call', 'failure', 'inside', 'leaves', 'look_at', 'reserve', 'run_all
 T = TypeVar('T')
 
 OVER_LIMIT = 'Not executed: the limit of tool calls is reached. Answer with what is known.'
+CANCELLED_ITSELF = 'The tool raised CancelledError and the run was stopped.'
 LIMIT_INSIDE = 'Stopped: a usage limit was reached while this tool ran. Answer with what is known.'
 
 
@@ -183,9 +185,9 @@ async def run_all(deps: RunDeps, ready: Sequence[Call], answers: dict[str, ToolR
             for task in order if len(done) > 1 else done:  # in call order, whatever order the set has
                 if task in done and (answer := _result(task, order[task])) is not None:
                     answers[answer.tool_call_id] = answer
-    except BaseException:
+    except BaseException as error:
         _give_back(deps, ready)
-        await _stop(deps, order, pending)
+        await _stop(deps, order, pending, error)
         raise
 
 
@@ -195,9 +197,9 @@ async def _run_alone(deps: RunDeps, call: Call, answers: dict[str, ToolReturnPar
     try:
         await deps.effects.until(task)
         answer = _result(task, call)
-    except BaseException:
+    except BaseException as error:
         _give_back(deps, (call,))
-        await _stop(deps, {task: call}, {task})
+        await _stop(deps, {task: call}, {task}, error)
         raise
     if answer is not None:
         answers[answer.tool_call_id] = answer
@@ -220,8 +222,19 @@ def _give_back(deps: RunDeps, ready: Sequence[Call]) -> None:
         deps.budget.give_back(sum(c.attempt == 1 and c.part.tool_call_id not in started for c in ready))
 
 
-async def _stop(deps: RunDeps, order: dict[asyncio.Task[ToolReturnPart | None], Call], pending: set[Any]) -> None:
-    """Stop the calls still running and record that they were; their nested runs' usage is not lost."""
+async def _stop(
+    deps: RunDeps,
+    order: dict[asyncio.Task[ToolReturnPart | None], Call],
+    pending: set[Any],
+    error: BaseException,
+) -> None:
+    """Stop the calls still running and record that they were; their nested runs' usage is not lost.
+
+    In a run that is left they stay in flight, and their tools' `on_crash` rules say what becomes of them.
+    """
+    if isinstance(error, FROM_OUTSIDE):
+        is_left(deps)  # before the runs inside are stopped, which follow
+    by_itself = [task for task in order if task.cancelled()]
     for task in pending:
         if (active := order[task].active) is not None:
             active.stopped = True
@@ -234,10 +247,12 @@ async def _stop(deps: RunDeps, order: dict[asyncio.Task[ToolReturnPart | None], 
         broken = [e for t in order if not t.cancelled() and isinstance(e := t.exception(), JournalError)]
         if broken:  # nothing more can be written; the first fault says why, the others only that there is a gap
             raise next((e for e in broken if not isinstance(e, JournalConflict)), broken[0])
-        for call in order.values():
+        for task, call in () if deps.leaving else order.items():
             if call.part.tool_call_id in deps.state.finished or call.part.tool_call_id not in deps.state.started:
                 continue
             answer = ToolReturnPart(call.part.tool_name, INTERRUPTED, call.part.tool_call_id, 'interrupted')
+            if task in by_itself:
+                answer = ToolReturnPart(call.part.tool_name, CANCELLED_ITSELF, call.part.tool_call_id, 'failed')
             deps.left.pop(call.part.tool_call_id, None)
             await deps.effects.record(_finished(call, answer))
 
@@ -371,6 +386,8 @@ def _limit_around(deps: RunDeps, call: Call, error: Exception) -> ToolAnswer | N
 
 
 async def _record_failure(deps: RunDeps, call: Call, error: BaseException) -> None:
+    if deps.leaving:  # it was stopped, and says so in its own way: the call stays in flight
+        return
     text = f'The tool raised {type(error).__name__} and the run was stopped.'
     await deps.effects.record(
         _finished(call, ToolReturnPart(call.part.tool_name, text, call.part.tool_call_id, 'failed'))

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
+from typing_extensions import TypedDict, Unpack
+
 from agent_graph.errors import ToolDefinitionError
 from agent_graph.messages import FilePart, JsonValue, ToolCallPart
 from agent_graph.model import ToolDefinition
@@ -14,7 +16,17 @@ from agent_graph.tools.context import RunContext
 if TYPE_CHECKING:
     from agent_graph.tools.schema import FunctionSchema
 
-__all__ = ['Approval', 'OnCrash', 'Prepare', 'Retry', 'Tool', 'ToolReturn', 'tool']
+__all__ = [
+    'Approval',
+    'OnCrash',
+    'Prepare',
+    'Retry',
+    'SchemaToolOptions',
+    'Tool',
+    'ToolOptions',
+    'ToolReturn',
+    'tool',
+]
 
 Prepare: TypeAlias = Callable[
     [RunContext[Any], ToolDefinition], ToolDefinition | Awaitable[ToolDefinition | None] | None
@@ -32,6 +44,29 @@ OnCrash: TypeAlias = Literal['ask', 'retry', 'never'] | Callable[[RunContext[Any
 
 Approval: TypeAlias = bool | Callable[[RunContext[Any], dict[str, Any]], Any]
 """Whether a call needs approval: always, never, or as a function of the context and the checked arguments says."""
+
+
+class SchemaToolOptions(TypedDict, total=False):
+    """The options of a tool that is described by a JSON schema: all of `ToolOptions` but what stands in the schema."""
+
+    retries: int | None
+    timeout: float | None
+    sequential: bool
+    prepare: Prepare | None
+    strict: bool | None
+    stop_after: bool
+    show_result: bool
+    on_crash: OnCrash
+    requires_approval: Approval
+    external: bool
+
+
+class ToolOptions(SchemaToolOptions, total=False):
+    """What `@tool(...)` and `@agent.tool(...)` take; all optional, described at `Tool`."""
+
+    name: str | None
+    description: str | None
+    takes_context: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +171,7 @@ class Tool:
         function: Callable[..., Any],
         *,
         takes_context: bool = False,
-        **options: Any,
+        **options: Unpack[SchemaToolOptions],
     ) -> Tool:
         """A tool whose arguments are described by a JSON schema from elsewhere; `options` as for `Tool`.
 
@@ -203,23 +238,10 @@ def _names_around(function: Callable[..., Any]) -> Mapping[str, Any] | None:
 @overload
 def tool(function: Callable[..., Any], /) -> Tool: ...
 @overload
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    takes_context: bool | None = None,
-    retries: int | None = None,
-    timeout: float | None = None,
-    sequential: bool = False,
-    prepare: Prepare | None = None,
-    strict: bool | None = None,
-    stop_after: bool = False,
-    show_result: bool = False,
-    on_crash: OnCrash = 'ask',
-    requires_approval: Approval = False,
-    external: bool = False,
-) -> Callable[[Callable[..., Any]], Tool]: ...
-def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a `Tool` of a function: `@tool`, or `@tool(retries=2, timeout=5)` with the options of `Tool`.
 
     The schema is made at once, so a bad signature is reported where it stands; only a type defined later in the file

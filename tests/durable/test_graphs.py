@@ -609,9 +609,10 @@ def test_questions_in_a_node_of_a_loop(kind: str, tmp_path: Path) -> None:
             assert (await store.journal.info('g')).status == 'paused'
             again = await resume_graph(forming, 'g', journal=store.journal, deps=log)
             assert again.status == 'paused' and again.pending == result.pending
-            for bad in ({pending: True}, {pending: ToolApproved()}, {'nobody': Answer('x')}, {pending: Answer([])}):
+            wrong: Any
+            for wrong in ({pending: True}, {pending: ToolApproved()}, {'nobody': Answer('x')}, {pending: Answer([])}):
                 with pytest.raises(AnswerError):
-                    await resume_graph(forming, 'g', journal=store.journal, deps=log, answers=bad)
+                    await resume_graph(forming, 'g', journal=store.journal, deps=log, answers=wrong)
             result = await resume_graph(
                 forming, 'g', journal=await store.restart(), deps=log, answers={pending: Answer(reply)}
             )

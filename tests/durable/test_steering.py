@@ -321,7 +321,7 @@ def test_drain_stops_after_the_step_and_loses_nothing(kind: str, tmp_path: Path)
             await task
             assert log == ['work'], 'the step in progress is finished'
             result = run.finished()
-            assert result.status == 'paused' and result.pending == () and is_valid(result.messages)
+            assert result.status == 'stopped' and result.pending == () and is_valid(result.messages)
         assert len(model.requests) == 1
         await store.restart()
         result = await agent().resume('r')
@@ -340,7 +340,7 @@ def test_drain_through_a_stream() -> None:
                 if event.kind == 'function_tool_call':
                     s.run.drain()
             result = await s.result()
-        assert result.status == 'paused' and result.output is None
+        assert result.status == 'stopped' and result.output is None
         result = await agent.resume('r')
         assert result.output == 'done' and len(model.requests) == 2
 
@@ -354,7 +354,7 @@ def test_a_drained_run_without_a_journal_is_kept_like_a_paused_one() -> None:
             await run.next()
             run.drain()
             await run.to_end()
-            assert run.finished().status == 'paused'
+            assert run.finished().status == 'stopped'
         result = await agent.resume(run.run_id)
         assert result.output == 'done'
 
