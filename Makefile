@@ -54,8 +54,9 @@ format: $(VENV)/.dev  ## Format the code and mend what can be mended by a machin
 	$(BIN)/python -m ruff check --fix --quiet . || true
 	$(BIN)/python -m ruff format .
 
-types: $(VENV)/.dev  ## Types, strictly
+types: $(VENV)/.dev  ## Types, strictly, also of the programs in the documentation
 	$(BIN)/python -m pyright --pythonpath $(BIN)/python
+	$(BIN)/python -m tests.docs.typed
 
 layers: $(VENV)/.dev  ## Imports go down only
 	$(BIN)/lint-imports

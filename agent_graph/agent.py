@@ -47,7 +47,7 @@ class Agent(Declaration[Deps, Output]):
     - `model`: a `Model`, or `'provider:name'`, which is looked up at the first run; may be left to the run.
     - `name`: shown in events, spans and the journal. `description` says what it is good for, for other agents.
     - `instructions`: a text, a function of the `RunContext` (or of nothing) that returns one, or several of these.
-    - `deps_type`: the type of the `deps` each run is given; for type checkers only.
+    - `deps_type`: the type of the `deps` each run is given; for type checkers, and `resume` asks for deps of such an agent.
     - `output_type`: see `agent_graph.output`.
     - `tools`: functions or `Tool`s.
     - `retries`: how often in a row a tool may send the model back; `output_retries` the same for the output (default:
@@ -315,6 +315,8 @@ class Agent(Declaration[Deps, Output]):
         order = self._order(**options)
         order.queue = queue
         state = fold(run_id, await journal.load(run_id))
+        if state.ended is None and order.deps is None:
+            self._check_deps(run_id)
         await look_inside(state, journal)
         entry = await check_change(state, order.plan, on_change) if state.ended is None else None
         held = None

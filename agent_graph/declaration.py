@@ -267,6 +267,15 @@ class Declaration(Generic[Deps, Output]):
             tool_timeout=self.tool_timeout,
         )
 
+    def _check_deps(self, run_id: str) -> None:
+        """Raises `ConfigError` if a stored run cannot go on without deps: its tools would fail, and the run with them."""
+        wanted: object = self.deps_type
+        if isinstance(wanted, type) and wanted not in (type(None), object):  # a union may well allow None
+            raise ConfigError(
+                f'run {run_id!r} cannot go on without deps of type {wanted.__name__}, which this agent declares; nothing '
+                'was done or recorded: pass deps=... to resume'
+            )
+
     def _open_to_change(self, what: str) -> None:
         if self._frozen:
             raise ConfigError(

@@ -65,6 +65,14 @@ class Pending:
 
         return sha256(repr((self.run_id, self.tool_call_id, self.nth)).encode()).hexdigest()[:20]
 
+    @property
+    def mark(self) -> str:
+        """A text that stands for what is asked, its words and its schema: an answer is for this and for nothing else."""
+        import json
+        from hashlib import sha256
+
+        return sha256(json.dumps([self.question, self.schema], sort_keys=True).encode()).hexdigest()[:16]
+
     def __hash__(self) -> int:  # so that it can be a key of `answers`, though its arguments are no hashable data
         return hash((self.run_id, self.tool_call_id))
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, cast, overload
 
 from pydantic_graph import BaseNode, End, Graph, GraphRunContext
@@ -100,7 +100,7 @@ class GraphResult(Generic[EndT, StateT]):
     run_id: str
     status: Literal['completed', 'paused', 'failed', 'cancelled']
     pending: tuple[Pending, ...] = ()
-    usage: Usage | None = None
+    usage: Usage = field(default_factory=Usage)
     error: str | None = None
 
     def __repr__(self) -> str:

@@ -40,6 +40,17 @@ def test_the_command_is_installed(tmp_path: Path) -> None:
     assert 'graph' in done.stdout
 
 
+def test_every_provider_is_marked_as_typed() -> None:
+    """The marker of a namespace package's root is not enough: type checkers look into the package that is imported."""
+    packages = {'agent_graph'} | {
+        f'agent_graph_providers/{path.parent.name}' for path in (ROOT / 'providers').glob('*/*/__init__.py')
+    }
+    assert len(packages) > 5
+    for package in packages:
+        place = ROOT / package if package == 'agent_graph' else ROOT / 'providers' / package
+        assert (place / 'py.typed').is_file(), f'{package} has no py.typed'
+
+
 def test_what_is_imported_is_declared() -> None:
     """Third-party packages the code imports, apart from those an extra or a dependency of ours stands for."""
     brought = {'pydantic_core': 'pydantic', 'httpx2': 'openai', 'opentelemetry': 'logfire', 'griffe': 'griffelib'}

@@ -120,7 +120,7 @@ def entry_for(pending: Pending, given: Any, plan: Plan | None) -> Answered | Cal
             return CallFinished(answer.part, output=answer.stored, stop=True)
         return CallFinished(answer.part)
     if isinstance(given, Answer):
-        return Answered(call_id, 'answer', value=checked_value(pending, given))
+        return Answered(call_id, 'answer', value=checked_value(pending, given), question=pending.mark)
     return Answered(call_id, 'approved', args=_checked_args(pending, given.override_args, plan))
 
 

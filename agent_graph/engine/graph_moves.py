@@ -6,7 +6,7 @@ import copy
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, cast
 
 from pydantic_graph import BaseNode
 
@@ -33,7 +33,7 @@ async def graph_change(data: GraphData, run: RunState, on_change: Any) -> Edited
     held = run.at.data if run.at is not None else None
     if run.ended is not None or run.at is None or not isinstance(held, dict):
         return None
-    past = GraphPosition(run.at.node, held.get('node'), run.data)
+    past = GraphPosition(run.at.node, cast('dict[str, Any]', held.get('node')), run.data)
     change = await migration_of(run, data.fingerprint(), on_change, past, lambda after: _moved(past, after))
     if change is not None:
         after = moved_on(run, change)

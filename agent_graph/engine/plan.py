@@ -88,9 +88,12 @@ class Plan:
 
 @dataclass(slots=True)
 class Attempt:
-    """What user code has asked and done in the running attempt at a call or a node; `turn`: one question at a time."""
+    """What user code has asked and done in the running attempt at a call or a node; `turn`: one question at a time.
 
-    asked: int = 0
+    `used` are the recorded answers it was given, by their place.
+    """
+
+    used: set[int] = field(default_factory=set[int])
     steps: set[str] = field(default_factory=set[str])
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 

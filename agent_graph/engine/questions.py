@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -30,18 +30,20 @@ async def ask(deps: Handles, tool_call_id: str | None, tool_name: str | None, qu
         raise ConfigError('ctx.ask was called in an output function; only a tool call can wait for an answer')
     adapter: TypeAdapter[Any] = TypeAdapter(schema)
     attempt = _attempt(deps, tool_call_id)
-    # One question at a time: answers are known by their order, which must be the same in every attempt.
+    # One question at a time: answers to the same question are told apart by their order, the same in every attempt.
     async with attempt.turn:
+        pending = _pending(deps, tool_call_id, tool_name, question, adapter)
         known = deps.state.asked.get(tool_call_id, [])
-        for value in known[attempt.asked :]:
-            attempt.asked += 1
+        while (place := _answer_to(pending, known, attempt)) is not None:
+            attempt.used.add(place)
+            value = known[place].value
             try:
                 return _as_type(adapter, value)
             except ValidationError as error:
                 # Only the type itself could see this, and the type was not at hand when the answer was given.
                 question = f'{question}\nThe answer {value!r} cannot be used: {_problems(error)}'
+                pending = replace(pending, question=clean_text(question))
         _check_not_denied(deps, tool_call_id, question)
-        pending = _pending(deps, tool_call_id, tool_name, question, adapter)
         given = await given_now(deps, pending)
         if given is None:
             raise await _pause(deps, pending)
@@ -54,9 +56,17 @@ async def ask(deps: Handles, tool_call_id: str | None, tool_name: str | None, qu
             typed = _as_type(adapter, value)
         except ValidationError as error:
             raise AnswerError(f'{value!r} does not answer {question!r}: {_problems(error)}') from error
-        attempt.asked += 1
-        await deps.effects.record(Answered(tool_call_id, 'answer', value=value))
+        attempt.used.add(len(known))
+        await deps.effects.record(Answered(tool_call_id, 'answer', value=value, question=pending.mark))
         return typed
+
+
+def _answer_to(pending: Pending, known: Sequence[Answered], attempt: Attempt) -> int | None:
+    """The place of the first answer that is not used yet and was given to this very question: doubt means no."""
+    for place, answer in enumerate(known):
+        if place not in attempt.used and answer.question in (None, pending.mark):
+            return place
+    return None
 
 
 async def _pause(deps: Handles, pending: Pending) -> PauseSignal:

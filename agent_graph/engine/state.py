@@ -88,7 +88,7 @@ class RunState:
     idle: frozenset[str] = frozenset()
     approved: frozenset[str] = frozenset()
     decided: dict[str, Answered] = field(default_factory=dict[str, Answered])
-    asked: dict[str, list[JsonValue]] = field(default_factory=dict[str, list[JsonValue]])
+    asked: dict[str, list[Answered]] = field(default_factory=dict[str, list[Answered]])
     denied: frozenset[tuple[str, str]] = frozenset()
     answered: tuple[str, ...] = ()
     shown: frozenset[tuple[tuple[str, ...], PendingKind, str]] = frozenset()
@@ -139,7 +139,7 @@ class GraphPosition:
     """Where the stored run of a graph is, as JSON data: the name and the fields of its node, and the graph's state."""
 
     node: str
-    fields: JsonValue
+    fields: dict[str, Any]
     state: JsonValue
 
 
@@ -350,7 +350,7 @@ def _answered(state: RunState, entry: Answered) -> None:
     state.paused = False
     state.answered = (*state.answered, call_id)
     if entry.decision == 'answer':
-        state.asked[call_id] = [*state.asked.get(call_id, ()), entry.value]
+        state.asked[call_id] = [*state.asked.get(call_id, ()), entry]
         return
     state.decided[call_id] = entry
     if entry.decision == 'approved':

@@ -165,7 +165,8 @@ class Answered:
     """What a pending call was waiting for; consumed once.
 
     `approved`: run it, with `args` instead of the model's if set. `denied`: the model is told `message`, and the call of
-    `tool_name` with `args` is not run later either (not set after a crash). `answer`: `value` answers the tool's question.
+    `tool_name` with `args` is not run later either (not set after a crash). `answer`: `value` answers the tool's question,
+    and no other one: `question` is its mark (`Pending.mark`; not set in older journals).
     """
 
     tool_call_id: str
@@ -174,6 +175,7 @@ class Answered:
     tool_name: str | None = None
     message: str | None = None
     value: JsonValue = None
+    question: str | None = None
     kind: Literal['answered'] = field(default='answered', kw_only=True)
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.docs.pages import DATA, ROOT, RUN, blocks_of, pages
 from tests.docs.provider import Provider, pretended
 from tests.docs.running import Reader, same_output
+from tests.docs.typed import PAGES, extract
 
 
 @pytest.fixture(scope='module')
@@ -44,6 +45,13 @@ def test_the_examples_of(page: Path, folder: Path, provider: Provider) -> None:
         if block.output is not None:
             assert same_output(printed, block.output), f'{where} says:\n{block.output}\nbut printed:\n{printed}'
     assert not provider.replies, 'replies that nobody asked for'
+
+
+@pytest.mark.parametrize('page', PAGES)
+def test_the_programs_that_are_typed(page: str, tmp_path: Path) -> None:
+    """`make types` reads these; without any it would find nothing wrong."""
+    programs = extract(ROOT / page, tmp_path / 'programs')
+    assert programs and all(compile(p.read_text(), p.name, 'exec') for p in programs)
 
 
 SAMPLE = """

@@ -272,7 +272,7 @@ def test_a_node_and_the_state_are_migrated(kind: str, tmp_path: Path) -> None:
 
 
 def _as_text(changes: list[str], position: GraphPosition) -> GraphPosition:
-    return GraphPosition('Decide', 'what', position.state)
+    return GraphPosition('Decide', 'what', position.state)  # pyright: ignore
 
 
 def _no_data(changes: list[str], position: GraphPosition) -> GraphPosition:
