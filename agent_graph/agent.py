@@ -315,6 +315,7 @@ class Agent(Declaration[Deps, Output]):
         order = self._order(**options)
         order.queue = queue
         state = fold(run_id, await journal.load(run_id))
+        self._check_owner(state, renamed=on_change != 'refuse')
         if state.ended is None and order.deps is None:
             self._check_deps(run_id)
         await look_inside(state, journal)

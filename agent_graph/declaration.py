@@ -22,6 +22,7 @@ from agent_graph.usage import UsageLimits
 
 if TYPE_CHECKING:
     from agent_graph.capabilities import Capabilities
+    from agent_graph.engine.state import RunState
     from agent_graph.engine.waiting import Waiting
     from agent_graph.journal import Record
     from agent_graph.render import Picture
@@ -266,6 +267,17 @@ class Declaration(Generic[Deps, Output]):
             max_concurrency=self.max_concurrency,
             tool_timeout=self.tool_timeout,
         )
+
+    def _check_owner(self, state: RunState, *, renamed: bool) -> None:
+        """Raises `ConfigError` if a stored run is none of this agent's."""
+        whose = f'run {state.run_id!r} is one of the'
+        if 'tools' not in (state.fingerprint or {'tools': ''}):  # an agent's run and a graph's are different walks
+            raise ConfigError(f'{whose} graph {state.agent!r}; go on with it by resume_graph')
+        if self.name and state.agent and self.name != state.agent and not renamed:
+            raise ConfigError(
+                f'{whose} agent {state.agent!r}, and this is {self.name!r}; nothing was done: resume it with that agent, or, if it '
+                "was renamed, pass on_change='continue'"
+            )
 
     def _check_deps(self, run_id: str) -> None:
         """Raises `ConfigError` if a stored run cannot go on without deps: its tools would fail, and the run with them."""

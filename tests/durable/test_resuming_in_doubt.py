@@ -170,3 +170,29 @@ def test_deps_that_may_be_left_out(deps_type: Any) -> None:
         assert (await agent.resume('r')).output == 'end'
 
     go(main())
+
+
+def test_another_agent_does_not_take_the_run() -> None:
+    async def main() -> None:
+        journal = MemoryJournal()
+        a: Agent[None, str] = Agent(ScriptedModel(['end', 'end']), name='a', journal=journal)
+        b: Agent[None, str] = Agent(ScriptedModel(['end']), name='b', journal=journal)
+        await a.run('go', run_id='done')
+        async with a.iter('go', run_id='open') as run:
+            await run.next()
+        for run_id in ('done', 'open'):
+            with pytest.raises(ConfigError, match=f"run '{run_id}' is one of the agent 'a', and this is 'b'"):
+                await b.resume(run_id)
+            assert (await b.resume(run_id, on_change='continue')).output == 'end', 'it was renamed'
+
+    go(main())
+
+
+def test_an_agent_does_not_take_the_run_of_a_graph() -> None:
+    async def main() -> None:
+        code, journal = Code(), MemoryJournal()
+        assert (await run_graph(deciding, Decide(), deps=code, journal=journal, run_id='g')).output == 'asked'
+        with pytest.raises(ConfigError, match="run 'g' is one of the graph 'decide'; go on with it by resume_graph"):
+            await Agent(ScriptedModel(['end']), journal=journal).resume('g')
+
+    go(main())
