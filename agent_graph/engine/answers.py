@@ -69,9 +69,10 @@ def _find(state: RunState, waiting: Sequence[Pending], key: AnswerKey, given: An
     if found:
         raise AnswerError(f'{key!r} fits {len(found)} pending calls; name it by its path, one of: {ids}')
     used = state.finished.keys() | state.decided.keys() | state.asked.keys() | {token for _, _, token in state.shown}
-    if isinstance(key, str) and key in used:
-        raise AnswerError(f'{key!r} has been answered already; still waiting: {ids}')
-    raise AnswerError(f'{key!r} is not a pending call of run {state.run_id!r}; waiting: {ids}')
+    name: object = '/'.join((*key.path, key.tool_call_id)) if isinstance(key, Pending) else key
+    if (key.token if isinstance(key, Pending) else key) in used:
+        raise AnswerError(f'{name!r} has been answered already; still waiting: {ids}')
+    raise AnswerError(f'{name!r} is not a pending call of run {state.run_id!r}; waiting: {ids}')
 
 
 def _named(waiting: Sequence[Pending], key: AnswerKey) -> list[Pending]:

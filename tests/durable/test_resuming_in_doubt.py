@@ -11,6 +11,7 @@ from pydantic_graph import End, GraphBuilder
 from agent_graph import (
     Agent,
     Answer,
+    AnswerError,
     ConfigError,
     GraphContext,
     GraphNode,
@@ -194,5 +195,17 @@ def test_an_agent_does_not_take_the_run_of_a_graph() -> None:
         assert (await run_graph(deciding, Decide(), deps=code, journal=journal, run_id='g')).output == 'asked'
         with pytest.raises(ConfigError, match="run 'g' is one of the graph 'decide'; go on with it by resume_graph"):
             await Agent(ScriptedModel(['end']), journal=journal).resume('g')
+
+    go(main())
+
+
+def test_a_pending_that_was_answered_before_is_named_by_its_path() -> None:
+    async def main() -> None:
+        code, journal = Code('A?', 'B?'), MemoryJournal()
+        agent = asking(code, journal)
+        (a,) = (await agent.run('go', run_id='r')).pending
+        await agent.resume('r', answers={a: Answer(True)})
+        with pytest.raises(AnswerError, match=r"^'c' has been answered already"):
+            await agent.resume('r', answers={a: Answer(True)})
 
     go(main())
