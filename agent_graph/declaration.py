@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Generic, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, cast, get_args, overload
 
 from typing_extensions import TypeVar, Unpack
 
@@ -281,12 +281,14 @@ class Declaration(Generic[Deps, Output]):
 
     def _check_deps(self, run_id: str) -> None:
         """Raises `ConfigError` if a stored run cannot go on without deps: its tools would fail, and the run with them."""
-        wanted: object = self.deps_type
-        if isinstance(wanted, type) and wanted not in (type(None), object):  # a union may well allow None
-            raise ConfigError(
-                f'run {run_id!r} cannot go on without deps of type {wanted.__name__}, which this agent declares; nothing '
-                'was done or recorded: pass deps=... to resume'
-            )
+        wanted: Any = self.deps_type
+        if wanted in (None, type(None), object, Any) or type(None) in get_args(wanted):
+            return
+        name = wanted.__name__ if isinstance(wanted, type) else str(wanted)
+        raise ConfigError(
+            f'run {run_id!r} cannot go on without deps of type {name}, which is the deps_type of its agent; nothing was done '
+            'or recorded: pass deps=... to resume'
+        )
 
     def _open_to_change(self, what: str) -> None:
         if self._frozen:

@@ -161,7 +161,18 @@ def test_a_run_does_not_go_on_without_the_deps_its_agent_declares() -> None:
     go(main())
 
 
-@pytest.mark.parametrize('deps_type', [None, type(None), dict | None, object])
+@pytest.mark.parametrize('deps_type', [dict[str, str], dict | list, Code])
+def test_whatever_the_form_of_the_type(deps_type: Any) -> None:
+    async def main() -> None:
+        agent = needy(MemoryJournal(), deps_type)
+        await agent.run('go', run_id='r', deps={'purse': 'mine'})
+        with pytest.raises(ConfigError, match='is the deps_type of its agent'):
+            await agent.resume('r')
+
+    go(main())
+
+
+@pytest.mark.parametrize('deps_type', [None, type(None), dict | None, object, Any])
 def test_deps_that_may_be_left_out(deps_type: Any) -> None:
     async def main() -> None:
         journal = MemoryJournal()
@@ -207,5 +218,25 @@ def test_a_pending_that_was_answered_before_is_named_by_its_path() -> None:
         await agent.resume('r', answers={a: Answer(True)})
         with pytest.raises(AnswerError, match=r"^'c' has been answered already"):
             await agent.resume('r', answers={a: Answer(True)})
+
+    go(main())
+
+
+def test_inside_another_agent_too() -> None:
+    async def main() -> None:
+        code, journal = Code('Publish?'), MemoryJournal()
+        inner = asking(code, journal)
+
+        async def delegate() -> str:
+            return (await inner.run('inside')).output
+
+        model = ScriptedModel([[ToolCallPart('delegate', {}, 'd')], 'outer end'])
+        outer = Agent(model, tools=[delegate], journal=journal)
+        (pending,) = (await outer.run('go', run_id='r')).pending
+        code.questions = ['Delete the customer?']
+        (other,) = (await outer.resume('r', answers={pending: Answer(True)})).pending
+        assert other.question == 'Delete the customer?' and code.heard == {}
+        assert (await outer.resume('r', answers={other: Answer(False)})).output == 'outer end'
+        assert code.heard == {'0 Delete the customer?': False}
 
     go(main())
