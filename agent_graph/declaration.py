@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agent_graph.journal import Record
     from agent_graph.render import Picture
 
-__all__ = ['Declaration']
+__all__ = ['Declaration', 'deps_wanted']
 
 Deps = TypeVar('Deps', default=None)
 Output = TypeVar('Output', default=str)
@@ -281,14 +281,11 @@ class Declaration(Generic[Deps, Output]):
 
     def _check_deps(self, run_id: str) -> None:
         """Raises `ConfigError` if a stored run cannot go on without deps: its tools would fail, and the run with them."""
-        wanted: Any = self.deps_type
-        if wanted in (None, type(None), object, Any) or type(None) in get_args(wanted):
-            return
-        name = wanted.__name__ if isinstance(wanted, type) else str(wanted)
-        raise ConfigError(
-            f'run {run_id!r} cannot go on without deps of type {name}, which is the deps_type of its agent; nothing was done '
-            'or recorded: pass deps=... to resume'
-        )
+        if (name := deps_wanted(self.deps_type)) is not None:
+            raise ConfigError(
+                f'run {run_id!r} cannot go on without deps of type {name}, which is the deps_type of its agent; nothing was '
+                'done or recorded: pass deps=... to resume'
+            )
 
     def _open_to_change(self, what: str) -> None:
         if self._frozen:
@@ -314,6 +311,13 @@ class Declaration(Generic[Deps, Output]):
         if journal is None:
             raise ConfigError('the agent has no journal to resume from; pass journal=SQLiteJournal(path) to Agent')
         return journal
+
+
+def deps_wanted(deps_type: Any) -> str | None:
+    """The name of the type without which runs cannot do; `None` if deps may be left out."""
+    if deps_type in (None, type(None), object, Any) or type(None) in get_args(deps_type):
+        return None
+    return deps_type.__name__ if isinstance(deps_type, type) else str(deps_type)
 
 
 def _listed(instructions: Instructions | Sequence[Instructions] | None) -> list[Instructions]:

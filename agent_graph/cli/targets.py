@@ -15,6 +15,7 @@ from pydantic_graph import Graph
 
 from agent_graph.agent import Agent
 from agent_graph.cli.exits import CommandError
+from agent_graph.declaration import deps_wanted
 from agent_graph.journal.entries import Entry, Started
 
 __all__ = ['TARGET_HELP', 'check_owner', 'load_agent', 'load_deps', 'load_graph']
@@ -43,10 +44,10 @@ def load_deps(agent: Agent[Any, Any] | None, target: str | None) -> Any:
     Raises `CommandError` if the agent says it needs deps and there is no target.
     """
     if target is None:
-        wanted: Any = None if agent is None else agent.deps_type
-        if isinstance(wanted, type) and wanted is not type(None):  # a union may well allow None
+        wanted = None if agent is None else deps_wanted(agent.deps_type)
+        if wanted is not None:
             raise CommandError(
-                f'the agent needs deps of type {wanted.__name__}; '
+                f'the agent needs deps of type {wanted}; '
                 'pass --deps module:variable, the value or a function that makes it'
             )
         return None

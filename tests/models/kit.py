@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ __all__ = [
     'HELLO',
     'Clock',
     'Faulty',
+    'Gauge',
     'Seen',
     'Step',
     'answer',
@@ -208,3 +210,27 @@ def by_prompt(size: int = 0) -> tuple[FunctionModel, list[str]]:
         return messages[-1].content + 'x' * size
 
     return FunctionModel(reply), asked
+
+
+class Gauge:
+    """A model that takes `seconds` and notes how many ask at once, and in which order."""
+
+    name, provider = 'gauge', 'test'
+
+    def __init__(self, seconds: float = 0.0, tokens: int = 0) -> None:
+        self.seconds, self.tokens = seconds, tokens
+        self.now = self.most = 0
+        self.order: list[str] = []
+        self.lock = threading.Lock()
+
+    async def respond(self, messages: Sequence[Message], info: RequestInfo, out: ResponseBuilder) -> None:
+        with self.lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+            self.order.append(str(messages[-1].content))  # pyright: ignore
+        try:
+            await asyncio.sleep(self.seconds)
+        finally:
+            with self.lock:
+                self.now -= 1
+        await out.message(answer('Hi', usage=Usage(input_tokens=self.tokens)))

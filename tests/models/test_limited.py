@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import threading
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -14,35 +13,11 @@ import pytest
 from agent_graph import Agent
 from agent_graph.errors import ConfigError, ModelHTTPError
 from agent_graph.messages import Message, UserMessage
-from agent_graph.model import RequestInfo, ResponseBuilder
+from agent_graph.model import RequestInfo
 from agent_graph.models import LimitedModel, Limiter
 from agent_graph.usage import Usage
 from tests.engine.kit import go, settle
-from tests.models.kit import Faulty, answer, ask, busy, text_of
-
-
-class Gauge:
-    """A model that takes `seconds` and notes how many ask at once, and in which order."""
-
-    name, provider = 'gauge', 'test'
-
-    def __init__(self, seconds: float = 0.0, tokens: int = 0) -> None:
-        self.seconds, self.tokens = seconds, tokens
-        self.now = self.most = 0
-        self.order: list[str] = []
-        self.lock = threading.Lock()
-
-    async def respond(self, messages: Sequence[Message], info: RequestInfo, out: ResponseBuilder) -> None:
-        with self.lock:
-            self.now += 1
-            self.most = max(self.most, self.now)
-            self.order.append(str(messages[-1].content))  # pyright: ignore
-        try:
-            await asyncio.sleep(self.seconds)
-        finally:
-            with self.lock:
-                self.now -= 1
-        await out.message(answer('Hi', usage=Usage(input_tokens=self.tokens)))
+from tests.models.kit import Faulty, Gauge, answer, ask, busy, text_of
 
 
 def said(what: object) -> list[Message]:

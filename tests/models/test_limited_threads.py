@@ -5,41 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from agent_graph.messages import Message
-from agent_graph.model import RequestInfo, ResponseBuilder
 from agent_graph.models import Limiter
-from agent_graph.usage import Usage
 from tests.engine.kit import go, settle
-from tests.models.kit import answer, ask
-
-
-class Gauge:
-    """A model that takes `seconds` and notes how many ask at once, and in which order."""
-
-    name, provider = 'gauge', 'test'
-
-    def __init__(self, seconds: float = 0.0, tokens: int = 0) -> None:
-        self.seconds, self.tokens = seconds, tokens
-        self.now = self.most = 0
-        self.order: list[str] = []
-        self.lock = threading.Lock()
-
-    async def respond(self, messages: Sequence[Message], info: RequestInfo, out: ResponseBuilder) -> None:
-        with self.lock:
-            self.now += 1
-            self.most = max(self.most, self.now)
-            self.order.append(str(messages[-1].content))  # pyright: ignore
-        try:
-            await asyncio.sleep(self.seconds)
-        finally:
-            with self.lock:
-                self.now -= 1
-        await out.message(answer('Hi', usage=Usage(input_tokens=self.tokens)))
+from tests.models.kit import Gauge, ask
 
 
 def most_within(times: list[float], seconds: float) -> int:
