@@ -236,6 +236,6 @@ def _write_next(folder: Path, name: str, data: dict[str, Any]) -> None:
 
 def _write(path: Path, data: dict[str, Any]) -> None:
     """Write a file that is there as a whole or not at all."""
-    draft = path.with_name(f'{path.name}.draft')
+    draft = path.with_name(f'.{path.name}')  # whoever looks for files of the name does not see it
     draft.write_text(json.dumps(data))
     draft.replace(path)
